@@ -24,7 +24,7 @@ use crate::config::policy::{Declared, Effective, Identity};
 use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::launch::{LaunchError, launch};
-use crate::ledger::{Ledger, Occasion, What};
+use crate::ledger::{EntryKind, Ledger, Occasion};
 use crate::limits;
 use crate::operation::Operation;
 use crate::operation::shared::{GOES_AWAY, Shared};
@@ -213,7 +213,7 @@ impl Adaptation {
 
     /// Records in the ledger that the runtime could not apply an update or eviction that a plugin
     /// had asked for.
-    pub fn record(&self, occasion: &Occasion, what: What) {
+    pub fn record(&self, occasion: &Occasion, what: EntryKind) {
         self.shared.services.records.ledger().record(occasion, what);
     }
 

@@ -1,6 +1,6 @@
 //! The history of what plugins changed, refused and missed, limited in bytes.
 //!
-//! Each record has an [`Occasion`] (when, which plugin, which request) and says [`What`] happened.
+//! Each record has an [`Occasion`] (when, which plugin, which request) and says [`EntryKind`] happened.
 //! Readers get an [`Entry`] for each record. If the history exceeds its limit, the oldest entries
 //! are dropped. An entry larger than a fixed share of the limit is stored without its values. The
 //! changes of a reply stay packed until someone reads them: they are written with each request, and
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use nri_proto::{Eviction, Field};
 
-pub use self::entry::{Change, Entry, Occasion, What};
+pub use self::entry::{Change, Entry, EntryKind, Occasion};
 use self::packed::Packed;
 use crate::merge::packing;
 use crate::merge::{Applied, Dropped};
@@ -107,12 +107,12 @@ impl Ledger {
     }
 
     /// Records what a plugin did or did not do.
-    pub fn record(&mut self, occasion: &Occasion, what: What) {
+    pub fn record(&mut self, occasion: &Occasion, what: EntryKind) {
         self.record_of(&Arc::new(occasion.clone()), what);
     }
 
-    fn record_of(&mut self, occasion: &Arc<Occasion>, mut what: What) {
-        if let What::Changed(change) = what {
+    fn record_of(&mut self, occasion: &Arc<Occasion>, mut what: EntryKind) {
+        if let EntryKind::Changed(change) = what {
             return self.record_changes(occasion, change.pack().written());
         }
         let mut occasion = Arc::clone(occasion);
@@ -144,7 +144,7 @@ impl Ledger {
                 Dropped::Update(conflict) => Arc::new(own.of_container(&conflict.container)),
                 Dropped::DeviceRules { container } => Arc::new(own.of_container(container)),
             };
-            self.record_of(&of_dropped, What::Dropped(dropped));
+            self.record_of(&of_dropped, EntryKind::Dropped(dropped));
         }
     }
 
@@ -182,7 +182,7 @@ impl Ledger {
     /// Records the evictions that a plugin asked for, each for its own container.
     pub fn record_evictions<'e>(&mut self, occasion: &Occasion, evictions: impl IntoIterator<Item = &'e Eviction>) {
         for Eviction { container_id, reason, unknown: _ } in evictions {
-            self.record(&occasion.of_container(container_id), What::EvictionAsked { reason: reason.clone() });
+            self.record(&occasion.of_container(container_id), EntryKind::EvictionAsked { reason: reason.clone() });
         }
     }
 

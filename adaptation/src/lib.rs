@@ -132,7 +132,7 @@ pub use api::{health, plugin, queue, request, snapshot};
 pub use config::{Config, policy};
 pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::{LaunchError, UntrustedPath};
-pub use operation::{Known, Notice, Operation, Prior};
+pub use operation::{KnownState, KnownStates, Notice, Operation};
 pub use plugin::Plugin;
 pub use registry::admission::AdmitError;
 pub use reply::dry_run;

@@ -117,13 +117,13 @@ pub struct Operation {
 /// Options of an operation, set before its first request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OperationOptions {
-    pub(crate) known: Known,
+    pub(crate) known: KnownStates,
     pub(crate) start_undo: Option<StartUndo>,
 }
 
 /// The state of a pod or container before an operation, as plugins know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prior {
+pub enum KnownState {
     /// The state in the request. For a stop, the state before the stop.
     #[default]
     AsSaid,
@@ -141,12 +141,12 @@ pub enum Prior {
 /// The states of a pod and a container before an operation about them, as plugins know them. See
 /// [`Operation::knowing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownStates {
     /// The state of the pod, if the operation is about the pod or changes the pod together with its
     /// container.
-    pub pod: Prior,
+    pub pod: KnownState,
     /// The state of the container.
-    pub container: Prior,
+    pub container: KnownState,
 }
 
 impl Operation {
@@ -158,7 +158,7 @@ impl Operation {
     /// plugin that joins while the operation is open is shown these states, whatever the requests
     /// say. Call this before the first request.
     #[must_use]
-    pub fn knowing(mut self, known: Known) -> Self {
+    pub fn knowing(mut self, known: KnownStates) -> Self {
         self.nature.known = known;
         self
     }

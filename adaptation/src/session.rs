@@ -247,7 +247,7 @@ impl PluginSession {
     ) -> Result<Reply, Cause> {
         let queued = Instant::now();
         let cut = allowance.ends(queued);
-        let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
+        let (lane, is_probe) = self.enter(request, part, terms.policy(), cut).await?;
         let begun = Instant::now();
         self.services.watchers.metrics().queued(&self.id, request.event(), begun - queued);
         if let RequestScope::Of { progress, place, .. } = part {
@@ -255,20 +255,20 @@ impl PluginSession {
         }
         let operation = part.operation().cloned();
         let mut asked =
-            CallInFlight::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), operation, lane, is_trial);
+            CallInFlight::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), operation, lane, is_probe);
         let cut = cut.filter(|cut| *cut < asked.deadline());
         match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: a request that the plugin did not take is kept
                 // before the next request asks the plugin.
-                let outcome = self.judge_asked(request, part.operation(), begun, is_trial, answer);
+                let outcome = self.judge_asked(request, part.operation(), begun, is_probe, answer);
                 asked.finish();
                 outcome
             }
             // The call is dropped here, and judged when the plugin's own request timeout is over.
             Err(_elapsed) if cut.is_some() => Err(Cause::CutShort),
             Err(_elapsed) => {
-                self.timed_out(request, begun, is_trial);
+                self.timed_out(request, begun, is_probe);
                 asked.linger();
                 Err(Cause::TimedOut)
             }

@@ -16,7 +16,7 @@ mod error;
 
 use std::sync::Arc;
 
-use nri_api::queue::{KeyedQueue, Turn};
+use nri_api::queue::{KeyedQueue, QueueTurn};
 use nri_api::{Creation, Error, Handle, Nri, ObjectKind, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
@@ -179,7 +179,7 @@ impl CriHandle {
     }
 
     /// Waits until no other update from the kubelet runs for this container.
-    async fn wait_for_turn(&self, id: &str) -> Result<Turn, UpdateError> {
+    async fn wait_for_turn(&self, id: &str) -> Result<QueueTurn, UpdateError> {
         let turn = self.updates.enqueue(id).turn();
         match self.deadline {
             None => Ok(turn.await),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_adaptation::health::State;
-use nri_adaptation::ledger::What;
+use nri_adaptation::ledger::EntryKind;
 use nri_adaptation::{Adaptation, Notice, RelayError, UpdatesFailed};
 use nri_proto::{Update, api};
 use nri_tests::wire::response;
@@ -333,7 +333,7 @@ async fn a29_a_plugin_whose_updates_fail_when_it_is_synchronized_is_let_in() {
     nri.settled().await;
     assert_eq!(nri.plugins().len(), 1);
     let written = nri.ledger(|ledger| ledger.of("unknown"));
-    assert!(matches!(written.last().unwrap().what, What::UpdateFailed { .. }), "{written:?}");
+    assert!(matches!(written.last().unwrap().what, EntryKind::UpdateFailed { .. }), "{written:?}");
     drop(joins);
     nri.stop().await;
 }

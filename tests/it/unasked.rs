@@ -1,6 +1,6 @@
 //! Updates and evictions that a plugin requests on its own initiative, under various policies.
 
-use nri_adaptation::ledger::What;
+use nri_adaptation::ledger::EntryKind;
 use nri_adaptation::snapshot::Snapshot;
 use nri_proto::{Container, Field, Pod, api};
 use protobuf::Message;
@@ -30,11 +30,11 @@ async fn what_a_plugin_wants_by_itself_is_in_the_ledger_with_what_failed() {
     plugin.call("UpdateContainers", &wanted()).await;
     plugin.answered().await;
     let of_c = nri.ledger(|ledger| ledger.of("c"));
-    assert!(matches!(&of_c[0].what, What::Changed(change) if change.field == Field::CPUShares), "{of_c:?}");
-    assert!(matches!(of_c[1].what, What::UpdateFailed { .. }), "{of_c:?}");
+    assert!(matches!(&of_c[0].what, EntryKind::Changed(change) if change.field == Field::CPUShares), "{of_c:?}");
+    assert!(matches!(of_c[1].what, EntryKind::UpdateFailed { .. }), "{of_c:?}");
     assert!(nri.ledger(|ledger| ledger.why("c", Field::CPUShares, None)).is_empty(), "it was not made");
     let of_e = nri.ledger(|ledger| ledger.of("e"));
-    assert!(matches!(&of_e[0].what, What::EvictionAsked { reason } if reason == "makes room"), "{of_e:?}");
+    assert!(matches!(&of_e[0].what, EntryKind::EvictionAsked { reason } if reason == "makes room"), "{of_e:?}");
     drop(plugin);
     nri.stop().await;
 }
@@ -68,7 +68,7 @@ async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
     plugin.call("UpdateContainers", &wanted).await;
     assert!(plugin.answered().await.status.is_none(), "it was refused");
     let entries = nri.ledger(|ledger| ledger.all());
-    let dropped: Vec<_> = entries.iter().filter(|entry| matches!(entry.what, What::Dropped(_))).collect();
+    let dropped: Vec<_> = entries.iter().filter(|entry| matches!(entry.what, EntryKind::Dropped(_))).collect();
     let unknown = ["UpdateContainersRequest 97", "ContainerUpdate 99", "ContainerEviction 98"];
     for name in unknown {
         assert!(dropped.iter().any(|entry| entry.to_string().contains(name)), "{name}: {dropped:?}");

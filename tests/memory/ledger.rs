@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use nri_adaptation::ledger::{Change, Ledger, Occasion, What};
+use nri_adaptation::ledger::{Change, EntryKind, Ledger, Occasion};
 use nri_adaptation::merge::{Applied, Changed, Value};
 use nri_proto::{
     DeviceRule, Event, Field, Hook, Hooks, MemoryPolicy, Mount, Seccomp, Syscall, SyscallArg, api, arbitrary,
@@ -154,9 +154,9 @@ fn occasion(n: usize) -> Occasion {
     }
 }
 
-fn change(length: usize) -> What {
+fn change(length: usize) -> EntryKind {
     let Changed { container: _, field, key, before, after } = changed(length);
-    What::Changed(Change { field, key, before, after })
+    EntryKind::Changed(Change { field, key, before, after })
 }
 
 /// What a reply changed, in this container and in another.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nri_adaptation::Happening;
-use nri_adaptation::ledger::What;
+use nri_adaptation::ledger::EntryKind;
 use nri_proto::{Event, Pod};
 
 use crate::life::Life;
@@ -97,7 +97,7 @@ impl Show {
                 }
             }
             for entry in entries {
-                let colour = if matches!(entry.what, What::Changed(_)) { GREEN } else { RED };
+                let colour = if matches!(entry.what, EntryKind::Changed(_)) { GREEN } else { RED };
                 println!("  {:<6} {}", container.name, self.paint(colour, &entry));
             }
         }

@@ -17,7 +17,7 @@ pub(crate) struct Decision {
     /// The operation of the request, if any.
     pub(crate) operation: Option<OperationId>,
     /// The outcome of that operation.
-    fate: Fate,
+    fate: OutcomeCell,
     /// The number of the latest container update that was recorded before the first plugin was
     /// asked.
     since: AtomicU64,
@@ -27,9 +27,9 @@ pub(crate) struct Decision {
 
 /// The outcome of an operation, once it has ended. Clones share the outcome.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fate(Arc<OnceLock<OperationOutcome>>);
+pub(crate) struct OutcomeCell(Arc<OnceLock<OperationOutcome>>);
 
-impl Fate {
+impl OutcomeCell {
     /// Sets the outcome of the operation. Later calls have no effect.
     pub(crate) fn is(&self, outcome: OperationOutcome) {
         _ = self.0.set(outcome);
@@ -37,7 +37,7 @@ impl Fate {
 }
 
 impl Decision {
-    pub(crate) fn new(operation: OperationId, fate: Fate, since: u64) -> Self {
+    pub(crate) fn new(operation: OperationId, fate: OutcomeCell, since: u64) -> Self {
         Self { operation: Some(operation), fate, since: AtomicU64::new(since), ..Self::default() }
     }
 

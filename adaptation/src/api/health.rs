@@ -158,15 +158,15 @@ impl Health {
         self.trying = false;
     }
 
-    /// Handles an answer in time. If the request was the probe (`is_trial`), the suspension ends.
+    /// Handles an answer in time. If the request was the probe (`is_probe`), the suspension ends.
     /// `is_even` says whether the plugin has received everything that it missed.
-    pub fn answered(&mut self, is_trial: bool, is_even: bool) -> Effect {
+    pub fn answered(&mut self, is_probe: bool, is_even: bool) -> Effect {
         if self.state == State::Closed {
             return Effect::None;
         }
         self.strikes = 0;
         self.n_pauses = 0;
-        if !is_trial {
+        if !is_probe {
             return Effect::None;
         }
         self.resume(is_even)
@@ -181,17 +181,17 @@ impl Health {
 
     /// Handles an answer which says that the plugin's own deadline has expired: a strike, without
     /// an overdue answer.
-    pub fn gave_up(&mut self, now: Instant, is_trial: bool) -> Effect {
-        if is_trial {
+    pub fn gave_up(&mut self, now: Instant, is_probe: bool) -> Effect {
+        if is_probe {
             return self.fail_trial(now);
         }
         self.strike(now)
     }
 
     /// Handles an answer that did not come in time. The answer is overdue from now on.
-    pub fn timed_out(&mut self, now: Instant, is_trial: bool) -> Effect {
+    pub fn timed_out(&mut self, now: Instant, is_probe: bool) -> Effect {
         self.overdue += 1;
-        if is_trial {
+        if is_probe {
             return self.fail_trial(now);
         }
         let strike = self.strike(now);

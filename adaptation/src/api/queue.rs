@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-type Waiters = VecDeque<oneshot::Sender<Turn>>;
+type Waiters = VecDeque<oneshot::Sender<QueueTurn>>;
 
 /// A queue for each key: one caller at a time has the turn of a key, the others wait in the order
 /// in which they called [`enqueue`](KeyedQueue::enqueue).
@@ -31,12 +31,12 @@ pub struct KeyedQueue(Arc<Mutex<HashMap<Arc<str>, Waiters>>>);
 /// A place in the queue of a key. A place that is dropped is given up.
 #[derive(Debug)]
 #[must_use = "a place that is dropped is given up"]
-pub struct Place(oneshot::Receiver<Turn>);
+pub struct QueuePlace(oneshot::Receiver<QueueTurn>);
 
 /// The turn of a key. The next caller has the turn when this value is dropped.
 #[derive(Debug)]
 #[must_use = "a turn ends when it is dropped"]
-pub struct Turn {
+pub struct QueueTurn {
     queue: KeyedQueue,
     key: Arc<str>,
 }
@@ -44,7 +44,7 @@ pub struct Turn {
 impl KeyedQueue {
     /// Takes a place behind all earlier callers with this key. The place is taken when this
     /// returns.
-    pub fn enqueue(&self, key: impl Into<Arc<str>>) -> Place {
+    pub fn enqueue(&self, key: impl Into<Arc<str>>) -> QueuePlace {
         let key = key.into();
         let (sender, place) = oneshot::channel();
         {
@@ -55,13 +55,13 @@ impl KeyedQueue {
                     waiting.retain(|sender| !sender.is_closed());
                 }
                 waiting.push_back(sender);
-                return Place(place);
+                return QueuePlace(place);
             }
             queues.insert(Arc::clone(&key), Waiters::new());
         }
         // The receiver exists, so the send succeeds.
-        let _ = sender.send(Turn { queue: self.clone(), key });
-        Place(place)
+        let _ = sender.send(QueueTurn { queue: self.clone(), key });
+        QueuePlace(place)
     }
 
     /// Returns whether a caller has or awaits the turn of a key.
@@ -71,7 +71,7 @@ impl KeyedQueue {
     }
 
     /// Returns the next caller that awaits the turn of a key. If there is none, removes the queue.
-    fn next(&self, key: &str) -> Option<oneshot::Sender<Turn>> {
+    fn next(&self, key: &str) -> Option<oneshot::Sender<QueueTurn>> {
         let mut queues = self.0.lock();
         let next = queues.get_mut(key).and_then(Waiters::pop_front);
         if next.is_none() {
@@ -81,14 +81,14 @@ impl KeyedQueue {
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// Waits for the turn.
-    pub async fn turn(self) -> Turn {
+    pub async fn turn(self) -> QueueTurn {
         self.0.await.expect("a queue never drops the sender of a place")
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueTurn {
     fn drop(&mut self) {
         // Skips callers that have given up their places. The lock is not held while the turn is
         // sent, because a turn without a receiver is dropped here.
@@ -96,7 +96,7 @@ impl Drop for Turn {
             if next.is_closed() {
                 continue;
             }
-            let turn = Turn { queue: self.queue.clone(), key: Arc::clone(&self.key) };
+            let turn = QueueTurn { queue: self.queue.clone(), key: Arc::clone(&self.key) };
             if let Err(unclaimed) = next.send(turn) {
                 // The caller gave up at this very moment, and this drop hands the turn over.
                 drop(unclaimed);

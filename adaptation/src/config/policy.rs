@@ -53,7 +53,7 @@ use nri_proto::PluginId;
 
 pub use self::allowed::{Allowed, AllowedChanges, NotAllowed};
 pub use self::choices::{Concurrency, Declarations, Mode, OnTimeout};
-pub use self::conflicts::{Contradiction, Obstacle, Word};
+pub use self::conflicts::{Contradiction, Obstacle, SettingRef};
 pub use self::effective::{Effective, Origin};
 pub(crate) use self::exemptions::annotation;
 pub use self::exemptions::{BadAnnotation, Exemptions};

@@ -115,9 +115,9 @@ fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>
         let layers = policies.layers(key);
         let said = || layers.iter().map(|layer| layer.rules);
         // A plugin in shadow mode is never required.
-        let is_on_trial = said().find_map(|rules| rules.mode) == Some(Mode::Shadow);
+        let is_shadow = said().find_map(|rules| rules.mode) == Some(Mode::Shadow);
         let namespaces = said().find_map(|rules| rules.namespaces.clone()).unwrap_or_else(Namespaces::all);
-        (!is_on_trial).then(|| RequiredPlugin { key: key.clone(), namespaces })
+        (!is_shadow).then(|| RequiredPlugin { key: key.clone(), namespaces })
     };
     keys.filter_map(demand).collect()
 }

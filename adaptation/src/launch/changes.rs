@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nri_proto::PluginId;
 
-use super::directory::{DirectoryListing, Found, Stamp};
+use super::directory::{DirectoryListing, PluginProgram, Stamp};
 
 /// The programs in a listing, with their stamps.
 pub(super) type Stamps = BTreeMap<PluginId, Stamp>;
@@ -13,7 +13,7 @@ pub(super) type Stamps = BTreeMap<PluginId, Stamp>;
 #[derive(Debug)]
 pub(super) enum ProgramChange {
     /// The program is new or was replaced.
-    Launch(Found),
+    Launch(PluginProgram),
     /// The program was removed.
     Remove(PluginId),
 }

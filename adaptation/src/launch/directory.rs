@@ -13,7 +13,7 @@ use super::trust;
 
 /// A program in the plugin directory.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct PluginProgram {
     pub(super) id: PluginId,
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
@@ -31,7 +31,7 @@ pub(super) struct Stamp {
 #[derive(Debug, Default)]
 pub(super) struct DirectoryListing {
     /// The programs, in the order of their file names.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<PluginProgram>,
     /// The entries that look like programs but are not launched, by file name.
     pub(super) unfit: Vec<(OsString, Unfit)>,
 }
@@ -78,7 +78,7 @@ fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
 
 /// Returns the program behind a name, or `None` if the entry is not a program. Symbolic links are
 /// followed.
-fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
+fn inspect(dir: &Path, name: &OsString) -> Result<Option<PluginProgram>, Unfit> {
     let path = dir.join(name);
     let metadata = match fs::metadata(&path) {
         // The entry was removed after the directory was read.
@@ -90,7 +90,7 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
         return taken_away(name, path).map_or(Ok(None), Err);
     }
     let id: PluginId = name.to_string_lossy().parse().map_err(Unfit::Name)?;
-    let found = Found { id, path, stamp: Stamp::of(&metadata) };
+    let found = PluginProgram { id, path, stamp: Stamp::of(&metadata) };
     match trust::check(&found.path) {
         Ok(_) => Ok(Some(found)),
         Err(source) => Err(Unfit::Untrusted { found, source }),
@@ -105,12 +105,12 @@ fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
     }
     let source = trust::check_if_there(&path).err().filter(|error| !matches!(error, UntrustedPath::Inspect { .. }))?;
     let id = name.to_string_lossy().parse().ok()?;
-    Some(Unfit::Untrusted { found: Found { id, path, stamp: Stamp::default() }, source })
+    Some(Unfit::Untrusted { found: PluginProgram { id, path, stamp: Stamp::default() }, source })
 }
 
 impl DirectoryListing {
     /// Returns all programs, trusted or not.
-    pub(super) fn programs(&self) -> impl Iterator<Item = &Found> {
+    pub(super) fn programs(&self) -> impl Iterator<Item = &PluginProgram> {
         let untrusted = self.unfit.iter().filter_map(|(_, unfit)| match unfit {
             Unfit::Untrusted { found, source: _ } => Some(found),
             Unfit::Name(_) | Unfit::Inspect(_) | Unfit::TooMany { limit: _ } => None,

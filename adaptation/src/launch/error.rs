@@ -8,7 +8,7 @@ use nri_proto::PluginId;
 use nri_proto::plugin_id::PluginIdError;
 use thiserror::Error;
 
-use super::directory::Found;
+use super::directory::PluginProgram;
 use crate::config::policy::NotPermitted;
 
 /// Why no plugin was launched.
@@ -104,7 +104,7 @@ pub(super) enum Unfit {
     #[error("it could not be inspected")]
     Inspect(#[source] io::Error),
     #[error("it can be changed by others")]
-    Untrusted { found: Found, source: UntrustedPath },
+    Untrusted { found: PluginProgram, source: UntrustedPath },
     #[error("at most {limit} plugins are allowed (max_plugins)")]
     TooMany { limit: usize },
 }

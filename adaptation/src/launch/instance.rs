@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::directory::Found;
+use super::directory::PluginProgram;
 use super::disk::Disk;
 use super::drop_in;
 use super::error::StartError;
@@ -43,7 +43,7 @@ const REMOVED: &str = "its program was removed";
 /// One run of a launched plugin.
 pub(super) struct Instance<'a> {
     pub(super) shared: &'a Arc<Shared>,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a PluginProgram,
     pub(super) disk: &'a Disk,
     pub(super) wish: watch::Receiver<ProgramWish>,
 }

@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::directory::Found;
+use super::directory::PluginProgram;
 use super::error::StartError;
 use super::trust;
 
@@ -51,7 +51,7 @@ pub(super) struct Started {
 /// The path is checked at each start, because much may have changed since the directory was read.
 /// After the check, only root and the runtime's own user can change what the path leads to. So the
 /// path itself is executed, and not a file descriptor, which a script would see as its own name.
-pub(super) fn start(found: &Found) -> Result<Started, StartError> {
+pub(super) fn start(found: &PluginProgram) -> Result<Started, StartError> {
     let path = || found.path.clone();
     trust::check(&found.path).map_err(|source| StartError::Untrusted { path: path(), source })?;
     if is_web_assembly(&found.path) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::backoff::Backoff;
-use super::directory::Found;
+use super::directory::PluginProgram;
 use super::disk::Disk;
 use super::instance::{Instance, wished};
 use crate::events::Happening;
@@ -18,7 +18,7 @@ use crate::operation::shared::Shared;
 /// Keeps one program running, until another program replaces it or the adaptation stops.
 pub(super) struct Supervisor {
     pub(super) shared: Arc<Shared>,
-    pub(super) found: Found,
+    pub(super) found: PluginProgram,
     pub(super) disk: Disk,
     pub(super) lineage: Arc<Lineage>,
     pub(super) wish: watch::Receiver<ProgramWish>,

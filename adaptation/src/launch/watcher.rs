@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::changes::{ProgramChange, Stamps, changes, stamps};
-use super::directory::{DirectoryListing, Found, look};
+use super::directory::{DirectoryListing, PluginProgram, look};
 use super::disk::Disk;
 use super::error::LaunchError;
 use super::supervisor::Supervisor;
@@ -104,7 +104,7 @@ impl Keeper {
         self.before = stamps(&look);
     }
 
-    fn launch(&mut self, found: Found, tried: Option<mpsc::Sender<Infallible>>) {
+    fn launch(&mut self, found: PluginProgram, tried: Option<mpsc::Sender<Infallible>>) {
         self.running.insert(found.id.clone(), found.stamp);
         let lineage = Arc::clone(self.lineages.entry(found.id.clone()).or_default());
         let wish = lineage.succeed();

@@ -3,9 +3,9 @@
 use nri_proto::Unread;
 
 use super::Entry;
+use super::EntryKind;
 use super::Item;
 use super::Occasion;
-use super::What;
 use crate::config::policy::NotAllowed;
 use crate::merge::packing;
 use crate::merge::{Conflict, Dropped, MergeError};
@@ -34,7 +34,7 @@ pub(super) fn of_changes(occasion: &Occasion, changes: &[u8]) -> usize {
 }
 
 /// Returns the cost of an entry that is not a change.
-pub(super) fn of_fact(occasion: &Occasion, what: &mut What) -> usize {
+pub(super) fn of_fact(occasion: &Occasion, what: &mut EntryKind) -> usize {
     ITEM + names(occasion) + what.fit(usize::MAX)
 }
 
@@ -55,7 +55,7 @@ impl Occasion {
     }
 }
 
-impl What {
+impl EntryKind {
     /// Shortens the texts and lists of an entry that is not a change.
     pub(super) fn shorten(&mut self) {
         self.fit(SHORT);

@@ -18,7 +18,7 @@ pub struct Entry {
     /// The plugin, the request and the time. The entries of one reply share it.
     pub occasion: Arc<Occasion>,
     /// The recorded fact.
-    pub what: What,
+    pub what: EntryKind,
     /// Whether values were removed and texts shortened because the entry was too large.
     pub is_cut: bool,
 }
@@ -48,7 +48,7 @@ pub struct Occasion {
 
 /// What a plugin did, or did not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EntryKind {
     /// The plugin changed a field.
     Changed(Change),
     /// The plugin asked to evict the container.
@@ -115,7 +115,7 @@ pub struct Change {
 impl Entry {
     /// Returns whether the entry is an applied change of the field, or of that entry of the field.
     pub(super) fn is_change_of(&self, field: Field, key: Option<&str>) -> bool {
-        let What::Changed(change) = &self.what else { return false };
+        let EntryKind::Changed(change) = &self.what else { return false };
         let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
         is_meant && !self.occasion.shadow && !self.occasion.in_vain
     }
@@ -133,7 +133,7 @@ impl Occasion {
     }
 }
 
-impl What {
+impl EntryKind {
     /// Records a reply that came too late, with the fields that it touches.
     pub fn late<'a>(touches: impl IntoIterator<Item = Touch<'a>>) -> Self {
         let fields: BTreeSet<_> = touches.into_iter().map(|touch| touch.field).collect();
@@ -141,7 +141,7 @@ impl What {
     }
 }
 
-impl From<&Cause> for What {
+impl From<&Cause> for EntryKind {
     fn from(cause: &Cause) -> Self {
         match cause {
             Cause::Plugin(PluginError::Refused { message, .. }) => Self::Refused { reason: message.clone() },

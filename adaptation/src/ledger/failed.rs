@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::Entry;
+use super::EntryKind;
 use super::Occasion;
-use super::What;
 
 /// Removes failed changes from the entries of one container.
 pub(super) fn without(mut entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
-    let failures = (0..entries.len()).filter(|&n| matches!(entries[n].what, What::UpdateFailed { .. }));
+    let failures = (0..entries.len()).filter(|&n| matches!(entries[n].what, EntryKind::UpdateFailed { .. }));
     let failed: Vec<_> = failures.filter_map(|n| asked_for(&entries[n].occasion, &entries[..n])).collect();
     entries.retain(|entry| !(is_tried(entry) && failed.iter().any(|failed| is_same(&entry.occasion, failed))));
     entries
@@ -24,7 +24,7 @@ fn asked_for(failure: &Occasion, before: &[Arc<Entry>]) -> Option<Arc<Occasion>>
 }
 
 fn is_tried(entry: &Entry) -> bool {
-    matches!(entry.what, What::Changed(_)) && !entry.occasion.shadow && !entry.occasion.in_vain
+    matches!(entry.what, EntryKind::Changed(_)) && !entry.occasion.shadow && !entry.occasion.in_vain
 }
 
 /// Returns whether two occasions have the same plugin, event and pod, at any time.

@@ -7,7 +7,7 @@ use nri_proto::quote::line_up_to;
 
 use super::Change;
 use super::Entry;
-use super::What;
+use super::EntryKind;
 
 /// Displays a text from outside on one line: invisible characters are escaped, long texts cut.
 pub(super) struct Line<'a>(pub(super) &'a str);
@@ -43,26 +43,26 @@ impl Entry {
         let event = self.occasion.event.map_or("UpdateContainers", |event| event.rpc());
         let container = Line(self.occasion.container.as_deref().unwrap_or("a container"));
         match &self.what {
-            What::Changed(change) if self.is_cut => {
+            EntryKind::Changed(change) if self.is_cut => {
                 write!(f, "changed {}, values too large to be kept", subject(change))
             }
-            What::Changed(change) => write_change(f, change),
-            What::EvictionAsked { reason } => write!(f, "asked to evict {container}{}", because(reason)),
-            What::Dropped(dropped) => write!(f, "had a part of its reply ignored: {}", Line(&dropped.to_string())),
-            What::Refused { reason } => write!(f, "refused {event}{}", because(reason)),
-            What::Conflict(error) => write!(f, "was in conflict: {}", Line(&error.to_string())),
-            What::NotAllowed(error) => write!(f, "was not allowed: {}", Line(&error.to_string())),
-            What::TimedOut => write!(f, "did not answer {event} in time"),
-            What::PassedOver(state) => write!(f, "was skipped for {event}: it is {state}"),
-            What::Failed { reason } => write!(f, "failed {event}{}", because(reason)),
-            What::Late { fields } if fields.is_empty() => write!(f, "answered {event} too late"),
-            What::Late { fields } => {
+            EntryKind::Changed(change) => write_change(f, change),
+            EntryKind::EvictionAsked { reason } => write!(f, "asked to evict {container}{}", because(reason)),
+            EntryKind::Dropped(dropped) => write!(f, "had a part of its reply ignored: {}", Line(&dropped.to_string())),
+            EntryKind::Refused { reason } => write!(f, "refused {event}{}", because(reason)),
+            EntryKind::Conflict(error) => write!(f, "was in conflict: {}", Line(&error.to_string())),
+            EntryKind::NotAllowed(error) => write!(f, "was not allowed: {}", Line(&error.to_string())),
+            EntryKind::TimedOut => write!(f, "did not answer {event} in time"),
+            EntryKind::PassedOver(state) => write!(f, "was skipped for {event}: it is {state}"),
+            EntryKind::Failed { reason } => write!(f, "failed {event}{}", because(reason)),
+            EntryKind::Late { fields } if fields.is_empty() => write!(f, "answered {event} too late"),
+            EntryKind::Late { fields } => {
                 let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
                 write!(f, "answered {event} too late to change {}", Line(&fields.join(", ")))
             }
-            What::Rejected { reason } => write!(f, "rejected {container}{}", because(reason)),
-            What::UpdateFailed { reason } => write!(f, "could not update {container}{}", because(reason)),
-            What::EvictionFailed { reason } => write!(f, "could not evict {container}{}", because(reason)),
+            EntryKind::Rejected { reason } => write!(f, "rejected {container}{}", because(reason)),
+            EntryKind::UpdateFailed { reason } => write!(f, "could not update {container}{}", because(reason)),
+            EntryKind::EvictionFailed { reason } => write!(f, "could not evict {container}{}", because(reason)),
         }
     }
 }

@@ -4,7 +4,7 @@ use nri_proto::{Field, Hook, Hooks};
 
 use super::Change;
 use super::Entry;
-use super::What;
+use super::EntryKind;
 use crate::merge::Value;
 
 /// Replaces a value that may be secret.
@@ -25,7 +25,7 @@ impl Entry {
     /// Returns whether the entry has [values that may be secret](Change::is_secret).
     #[must_use]
     pub fn is_secret(&self) -> bool {
-        matches!(&self.what, What::Changed(change) if change.is_secret())
+        matches!(&self.what, EntryKind::Changed(change) if change.is_secret())
     }
 
     /// Returns a copy of the entry in which the values of environment variables are replaced by
@@ -35,7 +35,7 @@ impl Entry {
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut masked = self.clone();
-        if let What::Changed(Change { field, key: _, before, after }) = &mut masked.what {
+        if let EntryKind::Changed(Change { field, key: _, before, after }) = &mut masked.what {
             before.iter_mut().chain(after).for_each(|value| mask(*field, value));
         }
         masked

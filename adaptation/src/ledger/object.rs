@@ -7,9 +7,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::Entry;
+use super::EntryKind;
 use super::Ledger;
 use super::Occasion;
-use super::What;
 use super::line::milliseconds;
 use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, MergeError};
@@ -55,7 +55,7 @@ impl Occasion {
     }
 }
 
-impl What {
+impl EntryKind {
     fn name(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",

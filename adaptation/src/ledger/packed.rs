@@ -6,8 +6,8 @@ use nri_proto::encode::Writer;
 
 use super::Change;
 use super::Entry;
+use super::EntryKind;
 use super::Occasion;
-use super::What;
 use super::cost;
 use crate::merge::{Changed, packing};
 
@@ -26,7 +26,7 @@ pub(super) struct Packed {
 impl Packed {
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
         (self.first..).zip(packing::unpack(&self.bytes)).map(|(sequence, change)| {
-            let (occasion, what) = (Arc::clone(&self.occasion), What::Changed(change.into()));
+            let (occasion, what) = (Arc::clone(&self.occasion), EntryKind::Changed(change.into()));
             Entry { sequence, occasion, what, is_cut: self.is_cut }
         })
     }

@@ -28,14 +28,14 @@ fn text(text: &str) -> Option<Value> {
     Some(Value::Text(text.to_owned()))
 }
 
-fn change(field: Field, key: &str, before: Option<Value>, after: Option<Value>) -> What {
-    What::Changed(Change { field, key: key.to_owned(), before, after })
+fn change(field: Field, key: &str, before: Option<Value>, after: Option<Value>) -> EntryKind {
+    EntryKind::Changed(Change { field, key: key.to_owned(), before, after })
 }
 
-fn env(key: &str, before: Option<&str>, after: Option<&str>) -> What {
+fn env(key: &str, before: Option<&str>, after: Option<&str>) -> EntryKind {
     change(Field::Env, key, before.and_then(text), after.and_then(text))
 }
 
-fn refusal(length: usize) -> What {
-    What::Refused { reason: "x".repeat(length) }
+fn refusal(length: usize) -> EntryKind {
+    EntryKind::Refused { reason: "x".repeat(length) }
 }

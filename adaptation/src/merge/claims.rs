@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Conflict;
 use super::Touch;
-use super::touch::Act;
+use super::touch::ClaimKind;
 use crate::limits;
 
 /// The owner of each claimed field, for the length of one request.
@@ -93,7 +93,7 @@ impl<'a> Claiming<'_, 'a> {
         let Self { claims, plugin, made } = self;
         made.reserve(touches.len());
         claims.of_container(container, |fields| {
-            for &touch in touches.iter().filter(|touch| touch.act != Act::Pass) {
+            for &touch in touches.iter().filter(|touch| touch.act != ClaimKind::Pass) {
                 match change_owner(fields, touch, |now| claim(plugin, touch.act, now)) {
                     Ok(before) => made.push(MadeClaim { container, touch, before }),
                     Err(owner) => {
@@ -117,18 +117,18 @@ impl<'a> Claiming<'_, 'a> {
 
 /// Returns the owner of a field after a plugin's claim, or an error with the plugin that owns it
 /// already.
-fn claim(plugin: &PluginId, act: Act, now: Option<&Owner>) -> Result<Option<Owner>, String> {
+fn claim(plugin: &PluginId, act: ClaimKind, now: Option<&Owner>) -> Result<Option<Owner>, String> {
     match (act, now) {
-        (Act::Claim, Some(owner)) => {
+        (ClaimKind::Claim, Some(owner)) => {
             let first = owner.plugins().next().unwrap_or_default();
             let may_claim = owner.is_removed() && first == plugin.as_str();
             if may_claim { Ok(Some(Owner::of(plugin))) } else { Err(first.to_owned()) }
         }
-        (Act::Claim | Act::Share, None) => Ok(Some(Owner::of(plugin))),
-        (Act::Share, Some(owner)) => Ok(Some(owner.and(plugin))),
-        (Act::Clear, _) => Ok(Some(Owner::of_removed(plugin))),
-        (Act::ClearIfSet, Some(owner)) if !owner.is_removed() => Ok(Some(Owner::of_removed(plugin))),
-        (Act::ClearIfSet | Act::Pass, now) => Ok(now.cloned()),
+        (ClaimKind::Claim | ClaimKind::Share, None) => Ok(Some(Owner::of(plugin))),
+        (ClaimKind::Share, Some(owner)) => Ok(Some(owner.and(plugin))),
+        (ClaimKind::Clear, _) => Ok(Some(Owner::of_removed(plugin))),
+        (ClaimKind::ClearIfSet, Some(owner)) if !owner.is_removed() => Ok(Some(Owner::of_removed(plugin))),
+        (ClaimKind::ClearIfSet | ClaimKind::Pass, now) => Ok(now.cloned()),
     }
 }
 

@@ -25,12 +25,12 @@ pub struct Touch<'a> {
     /// The key of the entry, such as the name of an environment variable. Empty if the field has no
     /// entries.
     pub key: &'a str,
-    pub(super) act: Act,
+    pub(super) act: ClaimKind,
 }
 
 /// How a touch changes the claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum ClaimKind {
     /// The plugin becomes the owner. A conflict if the field has an owner already, even this
     /// plugin.
     Claim,
@@ -66,10 +66,10 @@ impl<'a> Touch<'a> {
             touches.linux(linux);
         }
         for rlimit in rlimits {
-            touches.add(Field::Rlimits, &rlimit.kind, Act::Claim);
+            touches.add(Field::Rlimits, &rlimit.kind, ClaimKind::Claim);
         }
         for device in cdi_devices {
-            touches.add(Field::CdiDevices, &device.name, Act::Claim);
+            touches.add(Field::CdiDevices, &device.name, ClaimKind::Claim);
         }
         touches.0
     }
@@ -81,7 +81,7 @@ impl<'a> Touch<'a> {
             touches.resources(resources);
         }
         // Device rules of an update are dropped.
-        touches.0.retain(|touch| touch.act != Act::Pass);
+        touches.0.retain(|touch| touch.act != ClaimKind::Pass);
         touches.0.into_vec()
     }
 }
@@ -95,31 +95,31 @@ struct Touches<'a>(TouchList<'a>);
 impl<'a> Touches<'a> {
     /// Adds a touched field. Not inlined, because a reply touches only few of the many fields.
     #[inline(never)]
-    fn add(&mut self, field: Field, key: &'a str, act: Act) {
+    fn add(&mut self, field: Field, key: &'a str, act: ClaimKind) {
         self.0.push(Touch { field, key, act });
     }
 
     /// Claims `field` if it is set.
     fn simple<T>(&mut self, field: Field, value: Option<&T>) {
         if value.is_some() {
-            self.add(field, "", Act::Claim);
+            self.add(field, "", ClaimKind::Claim);
         }
     }
 
     /// Claims `field` if it is not empty.
     fn text(&mut self, field: Field, value: &str) {
         if !value.is_empty() {
-            self.add(field, "", Act::Claim);
+            self.add(field, "", ClaimKind::Claim);
         }
     }
 
     fn map<T>(&mut self, field: Field, changes: &'a ChangeMap<T>) {
         for (key, change) in changes.iter() {
             if change.is_removal() {
-                self.add(field, key, Act::Clear);
+                self.add(field, key, ClaimKind::Clear);
             }
             if change.value().is_some() {
-                self.add(field, key, Act::Claim);
+                self.add(field, key, ClaimKind::Claim);
             }
         }
     }
@@ -128,10 +128,10 @@ impl<'a> Touches<'a> {
     /// as upstream does.
     fn list<T: Keyed>(&mut self, field: Field, changes: &'a ChangeList<T>) {
         for (key, _) in changes.iter().filter(|(_, change)| change.is_removal()) {
-            self.add(field, key, Act::ClearIfSet);
+            self.add(field, key, ClaimKind::ClearIfSet);
         }
         for (key, _) in changes.iter().filter(|(_, change)| change.value().is_some()) {
-            self.add(field, key, Act::Claim);
+            self.add(field, key, ClaimKind::Claim);
         }
     }
 
@@ -139,9 +139,9 @@ impl<'a> Touches<'a> {
     /// claim, and replacing one is two claims, which always conflict.
     fn namespaces(&mut self, changes: &'a ChangeList<Namespace>) {
         for (key, change) in changes.iter() {
-            self.add(Field::Namespace, key, Act::Claim);
+            self.add(Field::Namespace, key, ClaimKind::Claim);
             if matches!(change, Change::Replace(_)) {
-                self.add(Field::Namespace, key, Act::Claim);
+                self.add(Field::Namespace, key, ClaimKind::Claim);
             }
         }
     }
@@ -149,9 +149,9 @@ impl<'a> Touches<'a> {
     fn args(&mut self, args: &Args) {
         if let Some(change) = args.change() {
             if change.is_removal() {
-                self.add(Field::Args, "", Act::Clear);
+                self.add(Field::Args, "", ClaimKind::Clear);
             }
-            self.add(Field::Args, "", Act::Claim);
+            self.add(Field::Args, "", ClaimKind::Claim);
         }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Touches<'a> {
             hooks;
         let all = [prestart, create_runtime, create_container, start_container, poststart, poststop];
         if all.iter().any(|hooks| !hooks.is_empty()) {
-            self.add(Field::OciHooks, "", Act::Share);
+            self.add(Field::OciHooks, "", ClaimKind::Share);
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Touches<'a> {
         let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = rdt;
         if *remove {
             for field in [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring] {
-                self.add(field, "", Act::Clear);
+                self.add(field, "", ClaimKind::Clear);
             }
         }
         self.simple(Field::RdtClosID, clos_id.as_ref());
@@ -221,13 +221,13 @@ impl<'a> Touches<'a> {
             self.cpu(cpu);
         }
         for limit in hugepage_limits {
-            self.add(Field::HugepageLimits, &limit.page_size, Act::Claim);
+            self.add(Field::HugepageLimits, &limit.page_size, ClaimKind::Claim);
         }
         if !devices.is_empty() {
-            self.add(Field::Devices, "", Act::Pass);
+            self.add(Field::Devices, "", ClaimKind::Pass);
         }
         for key in unified.keys() {
-            self.add(Field::CgroupsUnified, key, Act::Claim);
+            self.add(Field::CgroupsUnified, key, ClaimKind::Claim);
         }
         self.simple(Field::BlockioClass, blockio_class.as_ref());
         self.simple(Field::RdtClass, rdt_class.as_ref());

@@ -16,7 +16,7 @@ use nri_proto::{Container, ContainerState, Event, Pod};
 
 use crate::api::request::Subject;
 use crate::api::snapshot::Snapshot;
-use crate::operation::{Known, Prior};
+use crate::operation::{KnownState, KnownStates};
 
 /// The states of the pod and the container that a request is about, before the request.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,7 @@ enum Visibility {
 impl PriorStates {
     /// Returns the prior states of the objects that a request is about: as `known` says, or else as
     /// the request says. Returns `None` if the request has no effect on snapshots.
-    pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: Known) -> Option<Self> {
+    pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: KnownStates) -> Option<Self> {
         let of_pod =
             |shown, ends| PriorObject { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
         let of_container = |shown: Option<Visibility>, ends| match subject {
@@ -68,7 +68,7 @@ impl PriorStates {
         let (pod_shown, shown) = (shown(known.pod), shown(known.container));
         // A request about a container changes its pod only if the runtime has set the prior state
         // of the pod.
-        let with_pod = (known.pod != Prior::AsSaid).then(|| of_pod(pod_shown, false));
+        let with_pod = (known.pod != KnownState::AsSaid).then(|| of_pod(pod_shown, false));
         match event {
             Event::RunPodSandbox => Some(Self { pod: Some(of_pod(Some(Visibility::No), false)), container: None }),
             Event::UpdatePodSandbox | Event::StopPodSandbox => {
@@ -92,13 +92,13 @@ impl PriorStates {
 }
 
 /// Returns whether and how an object with this prior state is shown.
-fn shown(prior: Prior) -> Option<Visibility> {
+fn shown(prior: KnownState) -> Option<Visibility> {
     match prior {
-        Prior::AsSaid => Some(Visibility::AsSaid),
-        Prior::AsShown => None,
-        Prior::Created => Some(Visibility::In(ContainerState::Created)),
-        Prior::Running => Some(Visibility::In(ContainerState::Running)),
-        Prior::Stopped => Some(Visibility::No),
+        KnownState::AsSaid => Some(Visibility::AsSaid),
+        KnownState::AsShown => None,
+        KnownState::Created => Some(Visibility::In(ContainerState::Created)),
+        KnownState::Running => Some(Visibility::In(ContainerState::Running)),
+        KnownState::Stopped => Some(Visibility::No),
     }
 }
 

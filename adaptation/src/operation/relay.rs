@@ -12,7 +12,7 @@ use tracing::{Instrument, Span, info_span, warn};
 use crate::api::error::{Cause, Failure, RelayError};
 use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
-use crate::api::queue::Place;
+use crate::api::queue::QueuePlace;
 use crate::api::request::{Request, Subject};
 use crate::config::policy::{Mode, OnTimeout};
 use crate::merge::MergedCreate;
@@ -27,7 +27,7 @@ use crate::session::open_operation::OpenOperation;
 use crate::session::patience::{Allowance, Patience};
 use crate::session::progress::RelayProgress;
 use crate::session::roster::{Participant, Roster};
-use crate::session::visibility::{self, Wanted};
+use crate::session::visibility::{self, RequestedChanges};
 
 /// One request that is relayed to plugins.
 pub(crate) struct Relay {
@@ -182,7 +182,7 @@ impl Relay {
     }
 
     /// Takes a place in the queue of the pod, behind all earlier requests about the pod.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> QueuePlace {
         self.shared.turns.enqueue(Arc::clone(&self.operation.pod_id))
     }
 
@@ -219,7 +219,7 @@ impl Relay {
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(mut reply) => {
                 let took = begun.elapsed();
-                if Wanted::of(&mut reply).is_some() && !entry.sees_all() {
+                if RequestedChanges::of(&mut reply).is_some() && !entry.sees_all() {
                     let request = &self.shown.request;
                     let hidden = Box::pin(visibility::take_hidden(entry, request, &mut reply)).await;
                     self.notes.hidden(entry.exchange(request, took), hidden.refusals());

@@ -21,7 +21,7 @@ use crate::operation::shared::Shared;
 use crate::operation::state::OperationState;
 use crate::session::late;
 use crate::session::patience::{Allowance, Patience};
-use crate::session::unsolicited::Unasked;
+use crate::session::unsolicited::UnsolicitedChanges;
 use crate::session::{PluginSession, RequestScope};
 
 /// The option of an operation to roll a start back, and to stop the container's pod with it.
@@ -158,7 +158,7 @@ impl Undo {
                 // The plugin may have left, or may not be permitted any more. Failures are logged
                 // and recorded.
                 if let Ok(policy) = to.services.policy_now(&entry.id, entry.identity) {
-                    let _ = Unasked::updates(updates).apply(&to.services, &entry.id, &policy).await;
+                    let _ = UnsolicitedChanges::updates(updates).apply(&to.services, &entry.id, &policy).await;
                 }
             }
         };

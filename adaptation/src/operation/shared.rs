@@ -92,7 +92,7 @@ impl Plugins {
     }
 
     /// Returns whether a plugin takes part in an open operation.
-    pub(crate) fn asks_in_any(&self, entry: &Arc<PluginSession>) -> bool {
+    pub(crate) fn takes_part_in_any(&self, entry: &Arc<PluginSession>) -> bool {
         self.open.values().any(|operation| operation.participants.contains(entry))
     }
 

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use crate::api::decision::{Decision, Fate};
+use crate::api::decision::{Decision, OutcomeCell};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::{Request, Subject};
 use crate::mistake::Mistake;
@@ -17,7 +17,7 @@ use crate::operation::OperationOptions;
 use crate::operation::prior_state::{PriorStates, TouchedObjects};
 use crate::operation::rollback::{BegunObject, Undo};
 use crate::session::PluginSession;
-use crate::session::journal::{End, is_told};
+use crate::session::journal::{JournalEnd, is_told};
 use crate::session::open_operation::OpenOperation;
 use crate::session::progress::RelayProgress;
 use crate::session::roster::Roster;
@@ -31,7 +31,7 @@ pub(crate) struct OperationState {
     /// The plugins that take part, with the policies that were in effect when the operation began.
     pub(crate) participants: Arc<Roster>,
     said: Mutex<OperationRecord>,
-    fate: Fate,
+    fate: OutcomeCell,
 }
 
 /// The requests of an operation so far, and its phase.
@@ -90,7 +90,7 @@ struct Holder {
 impl OperationState {
     pub(crate) fn new(id: OperationId, pod: Arc<Pod>, nature: OperationOptions, participants: Arc<Roster>) -> Self {
         let pod_id = pod.id.as_str().into();
-        Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
+        Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: OutcomeCell::default() }
     }
 
     /// Returns the prior states of the objects that a request is about.
@@ -109,7 +109,7 @@ impl OperationState {
     }
 
     /// Returns the outcome of the operation, which is set when the operation ends.
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn fate(&self) -> OutcomeCell {
         self.fate.clone()
     }
 
@@ -256,12 +256,12 @@ impl OperationState {
 }
 
 impl OpenOperation for OperationState {
-    fn hold(&self, entry: &Arc<PluginSession>, request: &Arc<Request>, end: End) {
+    fn hold(&self, entry: &Arc<PluginSession>, request: &Arc<Request>, end: JournalEnd) {
         let mut said = self.said();
         match said.phase {
             OperationPhase::Open => {
                 said.holder(entry);
-                let end = if Mistake::BacklogOutOfOrder.is_injected() { End::Front } else { end };
+                let end = if Mistake::BacklogOutOfOrder.is_injected() { JournalEnd::Front } else { end };
                 entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
                 if request.event() == Event::StopContainer && Mistake::StopDoubled.is_injected() {
                     entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
@@ -291,7 +291,7 @@ impl OpenOperation for OperationState {
     fn hold_rollback(&self, entry: &Arc<PluginSession>, request: &Arc<Request>) {
         let said = self.said();
         if !said.is_unseen_by(entry) {
-            entry.keep(request, None, End::Back);
+            entry.keep(request, None, JournalEnd::Back);
         }
     }
 
@@ -351,7 +351,7 @@ impl MadeRequest {
 /// Adds requests to a plugin's journal, to be delivered whatever the outcome of any operation.
 fn add_all<'r>(entry: &Arc<PluginSession>, requests: impl Iterator<Item = &'r Arc<Request>>) {
     for request in requests {
-        entry.note(|journal| journal.add(Arc::clone(request), End::Back));
+        entry.note(|journal| journal.add(Arc::clone(request), JournalEnd::Back));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::{Request, Subject};
 use crate::config::DefaultValidator;
 use crate::config::policy::{Effective, Mode, OnTimeout, Origin};
-use crate::ledger::{Occasion, What};
+use crate::ledger::{EntryKind, Occasion};
 use crate::merge::MergedCreate;
 use crate::reply::recorder::{self, RequestRecord};
 use crate::session::patience::{Allowance, Patience};
@@ -87,9 +87,9 @@ impl Validation {
             let Some(Err(FailedVerdict { failure, is_needed, occasion, what })) = verdicts.next().await else {
                 continue;
             };
-            let is_on_trial = occasion.shadow;
+            let is_shadow = occasion.shadow;
             notes.fact(occasion, what);
-            match (is_on_trial, is_needed) {
+            match (is_shadow, is_needed) {
                 (true, _) => {}
                 (false, true) => {
                     warn!(error = %error_line(&failure), "validation failed; the container is not created");
@@ -189,9 +189,9 @@ impl Validation {
             RelayError::Validator { cause, .. } => {
                 (is_needed(&entry.terms.effective, is_suspended, cause), cause.into())
             }
-            RelayError::Rejected { reason, .. } => (true, What::Rejected { reason: reason.clone() }),
+            RelayError::Rejected { reason, .. } => (true, EntryKind::Rejected { reason: reason.clone() }),
             RelayError::Failed(_) | RelayError::Contrary(_) | RelayError::Deadline | RelayError::Stopped => {
-                (true, What::Failed { reason: failure.to_string() })
+                (true, EntryKind::Failed { reason: failure.to_string() })
             }
         };
         Err(FailedVerdict { failure, is_needed, occasion, what })
@@ -206,7 +206,7 @@ struct FailedVerdict {
     /// without the verdict.
     is_needed: bool,
     occasion: Occasion,
-    what: What,
+    what: EntryKind,
 }
 
 fn accept_by_default(
@@ -218,7 +218,7 @@ fn accept_by_default(
     let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
     if let Err(RelayError::Rejected { reason, .. }) = &accepted {
         let occasion = recorder::occasion_of(DefaultValidator::ID.into(), EVENT, request.pod(), request.container());
-        notes.fact(occasion, What::Rejected { reason: reason.clone() });
+        notes.fact(occasion, EntryKind::Rejected { reason: reason.clone() });
     }
     accepted
 }
@@ -313,7 +313,7 @@ pub(crate) fn lost(entry: &PluginSession) {
     entry.services.watchers.metrics().unvalidated(plugin);
     let occasion = Occasion { event: Some(EVENT), ..recorder::unasked(plugin, policy.mode) };
     let reason = format!("it was closed, and containers are created without its verdict: {reason}");
-    entry.services.records.ledger().record(&occasion, What::Failed { reason });
+    entry.services.records.ledger().record(&occasion, EntryKind::Failed { reason });
 }
 
 fn failed(entry: &PluginSession, cause: Cause) -> RelayError {

@@ -13,7 +13,7 @@ use nri_proto::Event;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::error::{Cause, Failure, RelayError};
-use crate::api::queue::Turn;
+use crate::api::queue::QueueTurn;
 use crate::config::policy::Mode;
 use crate::operation::relay::Relay;
 use crate::session::policy::PluginPolicy;
@@ -29,7 +29,7 @@ impl Relay {
     /// # Errors
     ///
     /// A required plugin does not receive the earlier requests in time. No plugin was asked then.
-    pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
+    pub(crate) async fn turn_when_heard(&mut self) -> Result<QueueTurn, RelayError> {
         if self.participants.config().requirements.are_none() {
             return Ok(self.place().turn().await);
         }
@@ -42,7 +42,7 @@ impl Relay {
         Box::pin(self.wait_for_turn()).await
     }
 
-    async fn wait_for_turn(&mut self) -> Result<Turn, RelayError> {
+    async fn wait_for_turn(&mut self) -> Result<QueueTurn, RelayError> {
         let begun = Instant::now();
         let place = self.shared.waiting.enqueue(Arc::clone(&self.operation.pod_id)).turn();
         tokio::pin!(place);

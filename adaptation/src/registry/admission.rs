@@ -16,7 +16,7 @@ use crate::operation::shared::Shared;
 use crate::registry::early::{EarlyCall, EarlyUpdates};
 use crate::registry::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::session::PluginSession;
-use crate::session::unsolicited::Unasked;
+use crate::session::unsolicited::UnsolicitedChanges;
 
 /// The name of the request that tells a plugin the existing pods and containers.
 const SYNCHRONIZE: &str = "Synchronize";
@@ -255,10 +255,11 @@ async fn settle(
     early: Vec<EarlyCall>,
     answered: Vec<Update>,
 ) -> Result<(), SourceError> {
-    let is_allowed = |wanted: &Unasked| policy.allow.check_unasked(&wanted.updates, &wanted.evictions).is_ok();
-    let (mut all, mut later) = (Unasked::updates(Vec::new()), Vec::new());
+    let is_allowed =
+        |wanted: &UnsolicitedChanges| policy.allow.check_unasked(&wanted.updates, &wanted.evictions).is_ok();
+    let (mut all, mut later) = (UnsolicitedChanges::updates(Vec::new()), Vec::new());
     let (wanted, _weights): (Vec<_>, Vec<_>) = early.into_iter().map(|early| (early.wanted, early.weight)).unzip();
-    for wanted in wanted.into_iter().chain([Unasked::updates(answered)]) {
+    for wanted in wanted.into_iter().chain([UnsolicitedChanges::updates(answered)]) {
         if is_allowed(&wanted) {
             all.updates.extend(wanted.updates);
             all.evictions.extend(wanted.evictions);
@@ -268,7 +269,7 @@ async fn settle(
     }
     synchronized(shared, id, policy, all.updates).await?;
     if !all.evictions.is_empty() {
-        later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
+        later.push(UnsolicitedChanges { updates: Vec::new(), evictions: all.evictions });
     }
     for wanted in later {
         // A reload may have happened since. A plugin that is no longer permitted is not added
@@ -299,7 +300,7 @@ async fn synchronized(
             *place = Some(outcome);
             Ok(failed)
         };
-        let _ = Unasked::updates(updates).apply_by(&shared.services, id, policy, apply).await;
+        let _ = UnsolicitedChanges::updates(updates).apply_by(&shared.services, id, policy, apply).await;
     }
     if let Some(outcome) = settled {
         return outcome;

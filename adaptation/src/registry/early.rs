@@ -17,7 +17,7 @@ use crate::api::wait::wait_until;
 use crate::config::policy::Identity;
 use crate::limits;
 use crate::operation::shared::Shared;
-use crate::session::unsolicited::Unasked;
+use crate::session::unsolicited::UnsolicitedChanges;
 
 /// How many calls of a plugin are kept. The number of calls in flight has the same limit.
 const MAX_KEPT: usize = 40;
@@ -52,7 +52,7 @@ pub(crate) enum Admission {
 
 /// The updates and evictions that one call requests.
 pub(crate) struct EarlyCall {
-    pub(crate) wanted: Unasked,
+    pub(crate) wanted: UnsolicitedChanges,
     /// The encoded size of the call, in bytes.
     pub(crate) bytes: usize,
     /// The call's share of the memory limit for the plugin's requests.
@@ -60,7 +60,7 @@ pub(crate) struct EarlyCall {
 }
 
 /// The result of keeping a call.
-pub(crate) enum Keeping {
+pub(crate) enum KeepResult {
     Kept,
     /// There is no room for the call.
     Full,
@@ -80,20 +80,20 @@ impl EarlyUpdates {
     }
 
     /// Keeps a call until the plugin is admitted.
-    pub(crate) fn keep(&self, early: EarlyCall) -> Keeping {
+    pub(crate) fn keep(&self, early: EarlyCall) -> KeepResult {
         let mut state = self.state();
         match state.admission {
             Admission::Pending => {}
-            Admission::Admitted => return Keeping::Admitted(early),
-            Admission::Refused => return Keeping::Refused,
+            Admission::Admitted => return KeepResult::Admitted(early),
+            Admission::Refused => return KeepResult::Refused,
         }
         let bytes = state.bytes + early.bytes;
         if state.kept.len() >= MAX_KEPT || bytes > limits::EARLY {
-            return Keeping::Full;
+            return KeepResult::Full;
         }
         state.bytes = bytes;
         state.kept.push(early);
-        Keeping::Kept
+        KeepResult::Kept
     }
 
     /// Takes the calls that were kept so far.

@@ -141,7 +141,7 @@ impl Shared {
 
     /// Waits until a [leaving](Leaver) plugin takes part in no open operation.
     pub(crate) async fn takes_no_part(&self, entry: &Arc<PluginSession>) {
-        wait_until(&self.ended, || !self.lock().asks_in_any(entry)).await;
+        wait_until(&self.ended, || !self.lock().takes_part_in_any(entry)).await;
     }
 
     /// Waits until a [leaving](Leaver) plugin has been told of all rollbacks of operations that it

@@ -48,7 +48,7 @@ pub struct DryRun<'p> {
 /// The result of a dry run. `V` is the type of what plugins are shown, `M` the type of the merged
 /// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried<V, M> {
+pub struct DryRunResult<V, M> {
     /// One step for each plugin, in the order in which plugins are asked.
     pub steps: Vec<Step<V>>,
     /// The merged result of all replies that were applied.
@@ -66,7 +66,7 @@ pub struct Step<V> {
     pub outcome: ReplyOutcome,
 }
 
-impl<V, M> Tried<V, M> {
+impl<V, M> DryRunResult<V, M> {
     /// Returns whether the request would fail.
     pub fn fails(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.outcome, ReplyOutcome::Refused(_)))
@@ -79,9 +79,9 @@ impl DryRun<'_> {
         &self,
         container: Container,
         replies: impl IntoIterator<Item = (PluginId, CreateReply)>,
-    ) -> Tried<Container, MergedCreate> {
+    ) -> DryRunResult<Container, MergedCreate> {
         let (merge, steps) = self.run(CreateMerge::new(container), replies);
-        Tried { steps, merged: merge.finish() }
+        DryRunResult { steps, merged: merge.finish() }
     }
 
     /// Merges replies about a container that is updated to `resources`.
@@ -90,16 +90,16 @@ impl DryRun<'_> {
         container_id: &str,
         resources: Resources,
         replies: impl IntoIterator<Item = (PluginId, UpdateReply)>,
-    ) -> Tried<Resources, MergedUpdate> {
+    ) -> DryRunResult<Resources, MergedUpdate> {
         let (merge, steps) = self.run(UpdateMerge::new(container_id, resources), replies);
-        Tried { steps, merged: merge.finish() }
+        DryRunResult { steps, merged: merge.finish() }
     }
 
     /// Merges replies about a container that is stopped. The replies do not change what plugins are
     /// shown.
-    pub fn stop(&self, replies: impl IntoIterator<Item = (PluginId, StopReply)>) -> Tried<(), MergedStop> {
+    pub fn stop(&self, replies: impl IntoIterator<Item = (PluginId, StopReply)>) -> DryRunResult<(), MergedStop> {
         let (merge, steps) = self.run(StopMerge::new(), replies);
-        Tried { steps, merged: merge.finish() }
+        DryRunResult { steps, merged: merge.finish() }
     }
 
     fn run<G: Question>(

@@ -9,7 +9,7 @@ use crate::api::error::Cause;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
 use crate::config::policy::{Mode, NotAllowed};
-use crate::ledger::{Ledger, Occasion, What};
+use crate::ledger::{EntryKind, Ledger, Occasion};
 use crate::merge::{Applied, Dropped, StopMerge, Touch};
 use crate::reply::question::Refusal;
 
@@ -46,10 +46,10 @@ impl Records {
             updates.iter().partition(|update| occasion.container.as_deref() == Some(&*update.container_id));
         let adjusted = adjustment.map(Touch::of_adjustment).unwrap_or_default();
         let touches = adjusted.into_iter().chain(own.into_iter().flat_map(Touch::of_update));
-        self.ledger().record(occasion, What::late(touches));
+        self.ledger().record(occasion, EntryKind::late(touches));
         for update in others {
             let of_other = occasion.of_container(&update.container_id);
-            self.ledger().record(&of_other, What::late(Touch::of_update(update)));
+            self.ledger().record(&of_other, EntryKind::late(Touch::of_update(update)));
         }
         evictions(reply).iter().for_each(|eviction| self.evicted_too_late(occasion, eviction));
     }
@@ -57,7 +57,7 @@ impl Records {
     /// Records an eviction that came too late to be applied.
     pub(crate) fn evicted_too_late(&self, occasion: &Occasion, eviction: &Eviction) {
         let reason = "the plugin asked for it too late".to_owned();
-        self.ledger().record(&occasion.of_container(&eviction.container_id), What::EvictionFailed { reason });
+        self.ledger().record(&occasion.of_container(&eviction.container_id), EntryKind::EvictionFailed { reason });
     }
 
     /// Records that a request failed for a plugin, after the request was decided without the
@@ -84,17 +84,17 @@ impl Records {
         let mut ledger = self.ledger();
         for Update { container_id, .. } in failed {
             let reason = "the runtime could not apply the update".to_owned();
-            ledger.record(&occasion.of_container(container_id), What::UpdateFailed { reason });
+            ledger.record(&occasion.of_container(container_id), EntryKind::UpdateFailed { reason });
         }
     }
 }
 
 /// A record that is written when the outcome of the request is known.
-enum Note {
+enum PendingRecord {
     /// A reply, and the changes that it made.
     Reply { occasion: Occasion, applied: Applied, evictions: Vec<Eviction> },
     /// A fact that does not depend on the outcome of the request.
-    Fact { occasion: Occasion, what: What },
+    Fact { occasion: Occasion, what: EntryKind },
 }
 
 /// One request to one plugin, with the time that the plugin took.
@@ -112,7 +112,7 @@ pub(crate) struct Exchange<'a> {
 /// discarded (`in_vain`).
 pub(crate) struct RequestRecord {
     records: Arc<Records>,
-    notes: Vec<Note>,
+    notes: Vec<PendingRecord>,
     /// The ids of the pod and the container of the request, once they are needed.
     about: Option<(Arc<str>, Option<Arc<str>>)>,
 }
@@ -126,7 +126,7 @@ impl RequestRecord {
     pub(crate) fn reply(&mut self, answered: Exchange<'_>, applied: Applied, evictions: Vec<Eviction>) {
         if applied != Applied::default() || !evictions.is_empty() {
             let occasion = self.occasion(answered);
-            self.notes.push(Note::Reply { occasion, applied, evictions });
+            self.notes.push(PendingRecord::Reply { occasion, applied, evictions });
         }
     }
 
@@ -140,13 +140,13 @@ impl RequestRecord {
     pub(crate) fn hidden<'c>(&mut self, answered: Exchange<'_>, refusals: impl Iterator<Item = (&'c str, NotAllowed)>) {
         let occasion = self.occasion(answered);
         for (container, refusal) in refusals {
-            self.fact(occasion.of_container(container), What::NotAllowed(refusal));
+            self.fact(occasion.of_container(container), EntryKind::NotAllowed(refusal));
         }
     }
 
     /// Notes a fact that does not depend on the outcome of the request.
-    pub(crate) fn fact(&mut self, occasion: Occasion, what: What) {
-        self.notes.push(Note::Fact { occasion, what });
+    pub(crate) fn fact(&mut self, occasion: Occasion, what: EntryKind) {
+        self.notes.push(PendingRecord::Fact { occasion, what });
     }
 
     /// Notes why the request to a plugin failed. A skipped plugin is noted only for events that
@@ -184,12 +184,12 @@ impl RequestRecord {
         let mut ledger = self.records.ledger();
         for note in self.notes.drain(..) {
             match note {
-                Note::Reply { mut occasion, applied, evictions } => {
+                PendingRecord::Reply { mut occasion, applied, evictions } => {
                     occasion.in_vain = in_vain;
                     ledger.record_applied(&occasion, applied);
                     ledger.record_evictions(&occasion, &evictions);
                 }
-                Note::Fact { occasion, what } => ledger.record(&occasion, what),
+                PendingRecord::Fact { occasion, what } => ledger.record(&occasion, what),
             }
         }
     }
@@ -201,7 +201,7 @@ impl Drop for RequestRecord {
     }
 }
 
-impl From<&Refusal> for What {
+impl From<&Refusal> for EntryKind {
     fn from(refusal: &Refusal) -> Self {
         match refusal {
             Refusal::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),

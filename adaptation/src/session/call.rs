@@ -12,7 +12,7 @@ use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::Request;
 use crate::events::Happening;
-use crate::session::journal::End;
+use crate::session::journal::JournalEnd;
 use crate::session::late::LateAnswer;
 use crate::session::open_operation::OpenOperation;
 use crate::session::policy::PluginPolicy;
@@ -27,9 +27,9 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 ///
 /// If this value is dropped before the answer came, a task continues the call: the plugin is judged
 /// by its answer, and the lane stays occupied until then.
-pub(crate) struct CallInFlight(Option<Owed>);
+pub(crate) struct CallInFlight(Option<PendingCall>);
 
-struct Owed {
+struct PendingCall {
     entry: Arc<PluginSession>,
     /// The policy under which the plugin is asked.
     terms: Arc<PluginPolicy>,
@@ -38,7 +38,7 @@ struct Owed {
     operation: Option<Arc<dyn OpenOperation>>,
     answering: Answering,
     begun: Instant,
-    is_trial: bool,
+    is_probe: bool,
     _lane: Lane,
 }
 
@@ -50,10 +50,19 @@ impl CallInFlight {
         request: Arc<Request>,
         operation: Option<Arc<dyn OpenOperation>>,
         lane: Lane,
-        is_trial: bool,
+        is_probe: bool,
     ) -> Self {
         let answering = answering(&entry, &terms, &request);
-        Self(Some(Owed { entry, terms, request, operation, answering, begun: Instant::now(), is_trial, _lane: lane }))
+        Self(Some(PendingCall {
+            entry,
+            terms,
+            request,
+            operation,
+            answering,
+            begun: Instant::now(),
+            is_probe,
+            _lane: lane,
+        }))
     }
 
     /// Returns the time after which the answer is late.
@@ -98,7 +107,7 @@ fn answering(entry: &PluginSession, terms: &PluginPolicy, request: &Arc<Request>
     Box::pin(AssertUnwindSafe(progress).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
 }
 
-impl Owed {
+impl PendingCall {
     fn deadline(&self) -> Instant {
         self.begun + self.terms.policy().request_timeout
     }
@@ -120,14 +129,14 @@ impl Owed {
         match self.in_time().await {
             None => self.record_failed(&Cause::PassedOver(State::Closed)),
             Some(Some(answer)) => {
-                let Self { entry, request, operation, begun, is_trial, .. } = &self;
-                match entry.judge_asked(request, operation.as_ref(), *begun, *is_trial, answer) {
+                let Self { entry, request, operation, begun, is_probe, .. } = &self;
+                match entry.judge_asked(request, operation.as_ref(), *begun, *is_probe, answer) {
                     Ok(reply) => self.answered_late(reply).apply_later(),
                     Err(cause) => self.record_failed(&cause),
                 }
             }
             Some(None) => {
-                self.entry.timed_out(&self.request, self.begun, self.is_trial);
+                self.entry.timed_out(&self.request, self.begun, self.is_probe);
                 self.record_failed(&Cause::TimedOut);
                 self.late().await;
             }
@@ -162,7 +171,7 @@ impl Owed {
                 entry.close(&error.to_string())
             }
             // The plugin did not take the request, so the request goes to the front of the journal.
-            Err(PluginError::NotTaken) => entry.keep(request, operation.as_ref(), End::Front),
+            Err(PluginError::NotTaken) => entry.keep(request, operation.as_ref(), JournalEnd::Front),
             Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
                 self.record_failed(&error.into());
             }
@@ -176,7 +185,7 @@ impl Owed {
     /// Returns the answer as a late answer: the request was decided without it. Releases the lane,
     /// so that other requests can ask the plugin.
     fn answered_late(self, reply: Reply) -> LateAnswer {
-        let Self { entry, terms, request, operation, answering: _, begun, is_trial: _, _lane: _ } = self;
+        let Self { entry, terms, request, operation, answering: _, begun, is_probe: _, _lane: _ } = self;
         let (took, arrived) = (Some(begun.elapsed()), entry.services.update_log.arrive());
         LateAnswer { entry, terms, request, operation, took, arrived, reply }
     }
@@ -188,14 +197,14 @@ pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is
     let terms = entry.terms();
     let answering = answering(&entry, &terms, &request);
     let begun = Instant::now();
-    let mut owed = Owed {
+    let mut owed = PendingCall {
         entry: Arc::clone(&entry),
         terms,
         request: Arc::clone(&request),
         operation: None,
         answering,
         begun,
-        is_trial: is_probe,
+        is_probe: is_probe,
         _lane: lane,
     };
     let Some(answer) = owed.in_time().await else { return };
@@ -206,7 +215,7 @@ pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is
     };
     let is_taken = !matches!(answer, Err(PluginError::NotTaken));
     if !is_taken {
-        entry.keep(&request, None, End::Front);
+        entry.keep(&request, None, JournalEnd::Front);
     }
     let outcome = entry.judge(&request, begun, is_probe, answer);
     match outcome {

@@ -26,7 +26,7 @@ use crate::api::wait::wait_until;
 use crate::config::policy::Concurrency;
 use crate::mistake::Mistake;
 use crate::session::call::deliver;
-use crate::session::journal::End;
+use crate::session::journal::JournalEnd;
 
 /// The deliveries of a journal that are in progress.
 #[derive(Debug, Default)]
@@ -182,7 +182,7 @@ impl PluginSession {
             standing.health.owes_nothing() || is_probe && standing.health.state() == State::Suspended
         };
         if !is_still_due {
-            self.keep(request, None, End::Front);
+            self.keep(request, None, JournalEnd::Front);
             self.delivered(request);
             return None;
         }

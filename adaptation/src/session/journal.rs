@@ -26,7 +26,7 @@ const OPEN: usize = 256;
 
 /// The end of a journal at which a request is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum JournalEnd {
     /// Before all other requests: the plugin should have received this request already.
     Front,
     Back,
@@ -44,7 +44,7 @@ pub(crate) struct EndedOperation {
 /// The journal has no room for another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the plugin missed more events than its journal holds")]
-pub(crate) struct Full;
+pub(crate) struct JournalFull;
 
 /// The requests to deliver to a plugin, in order.
 #[derive(Debug)]
@@ -98,13 +98,18 @@ impl Journal {
     }
 
     /// Adds an operation about this pod that takes place without the plugin.
-    pub(crate) fn open(&mut self, operation: OperationId, pod: Arc<str>) -> Result<(), Full> {
-        self.put(JournalItem::Open { operation, pod }, End::Back)
+    pub(crate) fn open(&mut self, operation: OperationId, pod: Arc<str>) -> Result<(), JournalFull> {
+        self.put(JournalItem::Open { operation, pod }, JournalEnd::Back)
     }
 
     /// Adds a request of an operation that has not ended. A request that cannot be vetoed is not
     /// held.
-    pub(crate) fn hold(&mut self, operation: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
+    pub(crate) fn hold(
+        &mut self,
+        operation: OperationId,
+        request: Arc<Request>,
+        end: JournalEnd,
+    ) -> Result<(), JournalFull> {
         let item = match request.event().can_be_vetoed() {
             true => JournalItem::Held { operation, request },
             false => JournalItem::Ready { operation: Some(operation), request },
@@ -113,7 +118,7 @@ impl Journal {
     }
 
     /// Adds a request that is delivered whatever the outcome of any operation.
-    pub(crate) fn add(&mut self, request: Arc<Request>, end: End) -> Result<(), Full> {
+    pub(crate) fn add(&mut self, request: Arc<Request>, end: JournalEnd) -> Result<(), JournalFull> {
         self.put(JournalItem::Ready { operation: None, request }, end)
     }
 
@@ -127,7 +132,7 @@ impl Journal {
         operation: OperationId,
         asked: &[Arc<Request>],
         outcome: OperationOutcome,
-    ) -> Result<EndedOperation, Full> {
+    ) -> Result<EndedOperation, JournalFull> {
         let held: Vec<_> = self.items.iter().filter_map(|item| item.held_in(operation)).cloned().collect();
         let mut ended = EndedOperation::default();
         let items = std::mem::take(&mut self.items);
@@ -157,7 +162,7 @@ impl Journal {
                 }
             }
         }
-        if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
+        if self.bytes + self.answers > self.limit { Err(JournalFull) } else { Ok(ended) }
     }
 
     /// Removes requests about the end of an object whose beginning, `begin`, the plugin has not
@@ -256,15 +261,15 @@ impl Journal {
         })
     }
 
-    fn put(&mut self, item: JournalItem, end: End) -> Result<(), Full> {
+    fn put(&mut self, item: JournalItem, end: JournalEnd) -> Result<(), JournalFull> {
         let size = item.size();
         if self.bytes + self.answers + size > self.limit {
-            return Err(Full);
+            return Err(JournalFull);
         }
         self.bytes += size;
         match end {
-            End::Front => self.items.push_front(item),
-            End::Back => self.items.push_back(item),
+            JournalEnd::Front => self.items.push_front(item),
+            JournalEnd::Back => self.items.push_back(item),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::api::queue::{KeyedQueue, Turn};
+use crate::api::queue::{KeyedQueue, QueueTurn};
 use crate::config::policy::Concurrency;
 
 /// The number of pods that a plugin with [`Concurrency::PerPod`] may be asked about at a time.
@@ -25,7 +25,7 @@ pub(super) struct Lanes {
 /// asked.
 pub(crate) struct Lane {
     _permit: OwnedSemaphorePermit,
-    _pod: Option<Turn>,
+    _pod: Option<QueueTurn>,
 }
 
 impl Lanes {

@@ -20,14 +20,14 @@ use crate::api::operation::OperationOutcome;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
 use crate::config::policy::{Mode, NotAllowed, Policy};
-use crate::ledger::{Occasion, What};
+use crate::ledger::{EntryKind, Occasion};
 use crate::merge::{Touch, resources};
 use crate::mistake::Mistake;
 use crate::reply::update_log::LateReply;
 use crate::session::PluginSession;
 use crate::session::open_operation::OpenOperation;
 use crate::session::policy::PluginPolicy;
-use crate::session::unsolicited::Unasked;
+use crate::session::unsolicited::UnsolicitedChanges;
 
 /// The approximate ratio of the size of an answer in memory to its size on the wire.
 const IN_MEMORY: usize = 2;
@@ -134,7 +134,7 @@ impl LateAnswer {
         if let Some(CreateReply { adjustment: Some(adjustment), .. }) = &rest {
             let touches = Touch::of_adjustment(adjustment);
             if !touches.is_empty() {
-                services.records.ledger().record(&occasion, What::late(touches));
+                services.records.ledger().record(&occasion, EntryKind::late(touches));
             }
         }
         // The container may have been removed since, and another container may have its id. The
@@ -155,7 +155,8 @@ impl LateAnswer {
         let Self { entry, request, .. } = self;
         let (decision, id) = (request.decision(), &entry.id);
         let occasion = occasion.of_container(&update.container_id);
-        let record = |touches: Vec<Touch<'_>>| entry.services.records.ledger().record(&occasion, What::late(touches));
+        let record =
+            |touches: Vec<Touch<'_>>| entry.services.records.ledger().record(&occasion, EntryKind::late(touches));
         if self.is_updated_since(&update.container_id) {
             record(Touch::of_update(update));
             return false;
@@ -264,7 +265,7 @@ pub(crate) fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(
 
 /// Splits an answer into the updates and evictions that can still be applied, and the reply to a
 /// create whose other parts cannot.
-fn split(container: &str, reply: Reply) -> (Unasked, Option<CreateReply>) {
+fn split(container: &str, reply: Reply) -> (UnsolicitedChanges, Option<CreateReply>) {
     match reply {
         Reply::Create(mut reply) => {
             let resources =
@@ -272,10 +273,12 @@ fn split(container: &str, reply: Reply) -> (Unasked, Option<CreateReply>) {
             let own = resources.map(|resources| Update { ignore_failure: true, ..Update::new(container, resources) });
             let updates = own.into_iter().chain(std::mem::take(&mut reply.updates)).collect();
             let evictions = std::mem::take(&mut reply.evictions);
-            (Unasked { updates, evictions }, Some(*reply))
+            (UnsolicitedChanges { updates, evictions }, Some(*reply))
         }
-        Reply::Update(UpdateReply { updates, evictions, unknown: _ }) => (Unasked { updates, evictions }, None),
-        Reply::Stop(StopReply { updates, unknown: _ }) => (Unasked::updates(updates), None),
-        Reply::Heard | Reply::Verdict(_) => (Unasked::updates(Vec::new()), None),
+        Reply::Update(UpdateReply { updates, evictions, unknown: _ }) => {
+            (UnsolicitedChanges { updates, evictions }, None)
+        }
+        Reply::Stop(StopReply { updates, unknown: _ }) => (UnsolicitedChanges::updates(updates), None),
+        Reply::Heard | Reply::Verdict(_) => (UnsolicitedChanges::updates(Vec::new()), None),
     }
 }

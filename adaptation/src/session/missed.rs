@@ -13,13 +13,18 @@ use crate::api::health::{Effect, State};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
 use crate::mistake::Mistake;
-use crate::session::journal::{End, EndedOperation, Full, Journal};
+use crate::session::journal::{EndedOperation, Journal, JournalEnd, JournalFull};
 use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
     /// Adds a request that the plugin missed to its journal, or to the operation that the request
     /// belongs to. A validation is not kept: a verdict is useless after its request was decided.
-    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, operation: Option<&Arc<dyn OpenOperation>>, end: End) {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        operation: Option<&Arc<dyn OpenOperation>>,
+        end: JournalEnd,
+    ) {
         if request.event() == Event::ValidateContainerAdjustment {
             return;
         }
@@ -39,7 +44,7 @@ impl PluginSession {
     pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) {
         match part {
             RequestScope::Undoes(operation) => operation.hold_rollback(self, request),
-            RequestScope::Alone | RequestScope::Of { .. } => self.keep(request, part.operation(), End::Back),
+            RequestScope::Alone | RequestScope::Of { .. } => self.keep(request, part.operation(), JournalEnd::Back),
         }
     }
 
@@ -64,7 +69,7 @@ impl PluginSession {
 
     /// Writes to the journal. If the journal has no room, it is cleared; a plugin that has joined
     /// is then closed, and a joining plugin has to begin its join again.
-    pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, Full>) -> Option<T> {
+    pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, JournalFull>) -> Option<T> {
         let write = |standing: &mut Standing| {
             if standing.deaf {
                 return (Ok(None), Effect::None);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::api::operation::OperationOutcome;
 use crate::api::request::Request;
 use crate::session::PluginSession;
-use crate::session::journal::End;
+use crate::session::journal::JournalEnd;
 
 /// An operation in which a plugin is asked. Sessions hold this trait instead of the operation
 /// itself, so that the code of a session can be read and tested without operations.
 pub(crate) trait OpenOperation: Send + Sync {
     /// Adds a request that the plugin missed to the journal of the plugin. A request that can be
     /// vetoed is held there until the operation has ended.
-    fn hold(&self, session: &Arc<PluginSession>, request: &Arc<Request>, end: End);
+    fn hold(&self, session: &Arc<PluginSession>, request: &Arc<Request>, end: JournalEnd);
 
     /// Adds a request that rolls the operation back to the journal of the plugin, unless the plugin
     /// has not seen what is rolled back.

@@ -12,7 +12,7 @@ use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::Request;
 use crate::mistake::Mistake;
 use crate::session::call::Answer;
-use crate::session::journal::End;
+use crate::session::journal::JournalEnd;
 use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
@@ -23,13 +23,13 @@ impl PluginSession {
         request: &Arc<Request>,
         operation: Option<&Arc<dyn OpenOperation>>,
         begun: Instant,
-        is_trial: bool,
+        is_probe: bool,
         answer: Answer,
     ) -> Result<Reply, Cause> {
         let not_taken = matches!(answer, Err(PluginError::NotTaken));
-        let outcome = self.judge(request, begun, is_trial, answer);
+        let outcome = self.judge(request, begun, is_probe, answer);
         if not_taken {
-            self.keep(request, operation, End::Front);
+            self.keep(request, operation, JournalEnd::Front);
         }
         outcome
     }
@@ -40,7 +40,7 @@ impl PluginSession {
         self: &Arc<Self>,
         request: &Arc<Request>,
         begun: Instant,
-        is_trial: bool,
+        is_probe: bool,
         answer: Answer,
     ) -> Result<Reply, Cause> {
         let reason = answer.as_ref().err().map_or_else(String::new, ToString::to_string);
@@ -49,16 +49,16 @@ impl PluginSession {
                 Ok(reply) => {
                     let is_even = standing.is_even();
                     let is_even = is_even || Mistake::ProbeMakesActive.is_injected();
-                    (Ok(reply), standing.health.answered(is_trial, is_even))
+                    (Ok(reply), standing.health.answered(is_probe, is_even))
                 }
                 // The plugin's own deadline is the same as ours, so it is chance which side notices
                 // the timeout first.
                 Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, .. } | PluginError::NotTaken) => {
-                    (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_trial))
+                    (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_probe))
                 }
                 Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
                     let is_even = standing.is_even();
-                    (Err(error.into()), standing.health.answered(is_trial, is_even))
+                    (Err(error.into()), standing.health.answered(is_probe, is_even))
                 }
                 Err(PluginError::Left(_)) => (Err(Cause::PassedOver(State::Closed)), standing.health.close()),
                 Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => {
@@ -72,9 +72,9 @@ impl PluginSession {
     }
 
     /// Records that an answer did not come in time. The plugin owes it from now on.
-    pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_trial: bool) {
+    pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_probe: bool) {
         let now = Instant::now();
-        self.update(|standing| ((), standing.health.timed_out(now, is_trial)), "it did not answer in time");
+        self.update(|standing| ((), standing.health.timed_out(now, is_probe)), "it did not answer in time");
         self.services.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
     }
 

@@ -17,9 +17,9 @@ use crate::config::policy::Policy;
 use crate::mistake::Mistake;
 
 /// The decision whether a request may ask a plugin.
-enum Pass {
+enum Permission {
     Ask {
-        is_trial: bool,
+        is_probe: bool,
     },
     /// Earlier requests about the pod have to be delivered to the plugin first.
     Behind,
@@ -74,19 +74,19 @@ impl PluginSession {
                 return Err(Cause::Behind);
             }
             let changed = self.changed.notified();
-            let is_trial = match self.pass(request, part) {
-                Pass::Ask { is_trial } => is_trial,
-                Pass::Behind => {
+            let is_probe = match self.pass(request, part) {
+                Permission::Ask { is_probe } => is_probe,
+                Permission::Behind => {
                     self.pass_over(request, part);
                     return Err(Cause::Behind);
                 }
-                Pass::CatchingUp => {
+                Permission::CatchingUp => {
                     self.pass_over(request, part);
                     return Err(Cause::CatchingUp);
                 }
-                Pass::Over(state) => return Err(Cause::PassedOver(state)),
+                Permission::Over(state) => return Err(Cause::PassedOver(state)),
             };
-            let trial = Trial { entry: self, is_trial };
+            let trial = ProbeReservation { entry: self, is_probe };
             tokio::select! {
                 biased;
                 () = changed => {
@@ -97,7 +97,7 @@ impl PluginSession {
                 free = &mut lane, if !is_over => {
                     // The plugin may have become silent, or may have missed a request, while this
                     // one waited.
-                    let may_ask = trial.is_trial || self.may_ask(request);
+                    let may_ask = trial.is_probe || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
                         return Ok((free, trial.begins()));
                     }
@@ -115,31 +115,35 @@ impl PluginSession {
 
     /// Returns whether the plugin may be asked. If a request skips a silent or suspended plugin,
     /// the request is kept for the plugin.
-    fn pass(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) -> Pass {
+    fn pass(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) -> Permission {
         let (pass, caught_up) = {
             let mut standing = self.standing();
             let caught_up = self.catch_up(&mut standing);
             (Self::gate(&mut standing, request), caught_up)
         };
         self.apply(caught_up, "");
-        if let Pass::Over(State::Silent | State::Suspended) = pass {
+        if let Permission::Over(State::Silent | State::Suspended) = pass {
             self.pass_over(request, part);
         }
         pass
     }
 
-    fn gate(standing: &mut Standing, request: &Request) -> Pass {
+    fn gate(standing: &mut Standing, request: &Request) -> Permission {
         let now = Instant::now();
         match standing.health.state() {
-            State::Active if standing.stage == SessionStage::Joining || standing.is_behind(request) => Pass::Behind,
-            State::Silent if standing.can_judge(request) => Pass::Ask { is_trial: false },
-            State::Silent if standing.health.owes_nothing() => Pass::CatchingUp,
+            State::Active if standing.stage == SessionStage::Joining || standing.is_behind(request) => {
+                Permission::Behind
+            }
+            State::Silent if standing.can_judge(request) => Permission::Ask { is_probe: false },
+            State::Silent if standing.health.owes_nothing() => Permission::CatchingUp,
             // A plugin with a backlog is probed with the first request of the backlog.
-            State::Suspended if !standing.is_even() || standing.is_behind(request) => Pass::Over(State::Suspended),
+            State::Suspended if !standing.is_even() || standing.is_behind(request) => {
+                Permission::Over(State::Suspended)
+            }
             state @ (State::Active | State::Silent | State::Suspended | State::Closed) => {
                 match standing.health.gate(now) {
-                    Gate::Ask => Pass::Ask { is_trial: state == State::Suspended },
-                    Gate::Pass(state) => Pass::Over(state),
+                    Gate::Ask => Permission::Ask { is_probe: state == State::Suspended },
+                    Gate::Pass(state) => Permission::Over(state),
                 }
             }
         }
@@ -152,24 +156,24 @@ impl PluginSession {
     }
 }
 
-/// The reservation of a request to probe a suspended plugin. Dropping it before [`Trial::begins`]
+/// The reservation of a request to probe a suspended plugin. Dropping it before [`ProbeReservation::begins`]
 /// gives the reservation back.
-struct Trial<'a> {
+struct ProbeReservation<'a> {
     entry: &'a PluginSession,
-    is_trial: bool,
+    is_probe: bool,
 }
 
-impl Trial<'_> {
+impl ProbeReservation<'_> {
     /// Uses the reservation, because the request asks the plugin now. Returns whether the request
     /// is a probe; the result of the call then ends the probe.
     fn begins(mut self) -> bool {
-        std::mem::take(&mut self.is_trial)
+        std::mem::take(&mut self.is_probe)
     }
 }
 
-impl Drop for Trial<'_> {
+impl Drop for ProbeReservation<'_> {
     fn drop(&mut self) {
-        if self.is_trial {
+        if self.is_probe {
             self.entry.standing().health.not_asked();
         }
     }

@@ -12,22 +12,22 @@ use tracing::{error, warn};
 
 use crate::api::source::UpdatesFailed;
 use crate::config::policy::{NotAllowed, Policy};
-use crate::ledger::{Occasion, What};
+use crate::ledger::{EntryKind, Occasion};
 use crate::merge::{Applied, Dropped};
 use crate::reply::recorder;
 use crate::reply::update_log::Author;
 use crate::session::services::Services;
-use crate::session::visibility::{Hidden, Wanted};
+use crate::session::visibility::{HiddenChanges, RequestedChanges};
 
 /// Updates and evictions that a plugin asks for outside a request.
-pub(crate) struct Unasked {
+pub(crate) struct UnsolicitedChanges {
     pub(crate) updates: Vec<Update>,
     pub(crate) evictions: Vec<Eviction>,
 }
 
 /// The reason why unsolicited updates and evictions were not applied, or not all of them.
 #[derive(Debug, Error)]
-pub(crate) enum UnaskedError {
+pub(crate) enum UnsolicitedError {
     #[error(transparent)]
     Failed(#[from] UpdatesFailed),
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub(crate) enum UnaskedError {
     TimedOut,
 }
 
-impl Unasked {
+impl UnsolicitedChanges {
     pub(crate) fn updates(updates: Vec<Update>) -> Self {
         Self { updates, evictions: Vec::new() }
     }
@@ -51,19 +51,19 @@ impl Unasked {
         services: &Services,
         plugin: &PluginId,
         policy: &Policy,
-    ) -> Result<Vec<Update>, UnaskedError> {
+    ) -> Result<Vec<Update>, UnsolicitedError> {
         self.apply_by(services, plugin, policy, |updates, evictions| services.source.apply(plugin, updates, evictions))
             .await
     }
 
-    /// Like [`Unasked::apply`], with another function that applies the changes.
+    /// Like [`UnsolicitedChanges::apply`], with another function that applies the changes.
     pub(crate) async fn apply_by<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         mut self,
         services: &Services,
         plugin: &PluginId,
         policy: &Policy,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
-    ) -> Result<Vec<Update>, UnaskedError> {
+    ) -> Result<Vec<Update>, UnsolicitedError> {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
@@ -93,9 +93,10 @@ impl Unasked {
         plugin: &PluginId,
         policies: [&Policy; 2],
         occasion: &Occasion,
-    ) -> Hidden {
+    ) -> HiddenChanges {
         let Self { updates, evictions } = self;
-        let hidden = Wanted { updates, evictions: Some(evictions) }.take_hidden(services, policies, None).await;
+        let hidden =
+            RequestedChanges { updates, evictions: Some(evictions) }.take_hidden(services, policies, None).await;
         if !hidden.is_empty() && services.throttle.hear(plugin, "hidden").is_some() {
             hidden.warn(plugin);
         }
@@ -109,7 +110,7 @@ impl Unasked {
         self.updates.is_empty() && self.evictions.is_empty()
     }
 
-    /// Like [`Unasked::apply`], for changes that were checked already. `arrived` is the place of
+    /// Like [`UnsolicitedChanges::apply`], for changes that were checked already. `arrived` is the place of
     /// the changes among everything that plugins ask for.
     pub(crate) async fn apply_allowed(
         mut self,
@@ -117,7 +118,7 @@ impl Unasked {
         plugin: &PluginId,
         policy: &Policy,
         arrived: u64,
-    ) -> Result<Vec<Update>, UnaskedError> {
+    ) -> Result<Vec<Update>, UnsolicitedError> {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         let apply = |updates, evictions| services.source.apply(plugin, updates, evictions);
@@ -145,7 +146,7 @@ impl Unasked {
         occasion: &Occasion,
         arrived: u64,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
-    ) -> Result<Vec<Update>, UnaskedError> {
+    ) -> Result<Vec<Update>, UnsolicitedError> {
         let Self { updates, evictions } = self;
         // Recorded before the changes are applied: the runtime may take its time, and no second
         // copy is kept meanwhile.
@@ -171,13 +172,13 @@ impl Unasked {
                 }
                 return Ok(outcome?);
             }
-            Ok(Err(_panic)) => UnaskedError::Panicked,
-            Err(_elapsed) => UnaskedError::TimedOut,
+            Ok(Err(_panic)) => UnsolicitedError::Panicked,
+            Err(_elapsed) => UnsolicitedError::TimedOut,
         };
         if let Some(suppressed) = services.throttle.hear(plugin, "not done") {
             error!(%plugin, suppressed, error = &undone as &dyn std::error::Error, "the runtime failed to apply the changes that the plugin requested");
         }
-        services.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
+        services.records.ledger().record(occasion, EntryKind::Failed { reason: undone.to_string() });
         Err(undone)
     }
 }

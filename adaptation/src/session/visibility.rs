@@ -24,25 +24,25 @@ use crate::limits;
 use crate::session::late;
 use crate::session::roster::Participant;
 use crate::session::services::Services;
-use crate::session::unsolicited::UnaskedError;
+use crate::session::unsolicited::UnsolicitedError;
 
 /// The number of containers that a refusal names. Further containers are only counted.
 const MAX_NAMED: usize = 10;
 
 /// The updates and evictions that a plugin asks for.
-pub(crate) struct Wanted<'r> {
+pub(crate) struct RequestedChanges<'r> {
     pub(crate) updates: &'r mut Vec<Update>,
     pub(crate) evictions: Option<&'r mut Vec<Eviction>>,
 }
 
 /// Updates and evictions of containers in pods that the plugin may not see.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenChanges {
     updates: Vec<Update>,
     evictions: Vec<Eviction>,
 }
 
-impl<'r> Wanted<'r> {
+impl<'r> RequestedChanges<'r> {
     /// Returns the updates and evictions in an answer, or `None` if it has none.
     pub(crate) fn of(reply: &'r mut Reply) -> Option<Self> {
         let wanted = match reply {
@@ -58,15 +58,20 @@ impl<'r> Wanted<'r> {
     /// Takes out the changes of containers that any of these policies hides from the plugin. `own`
     /// is the container that the plugin is asked about: updates of it stay, because the runtime
     /// makes them itself.
-    pub(crate) async fn take_hidden(self, services: &Services, policies: [&Policy; 2], own: Option<&str>) -> Hidden {
+    pub(crate) async fn take_hidden(
+        self,
+        services: &Services,
+        policies: [&Policy; 2],
+        own: Option<&str>,
+    ) -> HiddenChanges {
         if policies.iter().all(|policy| policy.sees_all()) {
-            return Hidden::default();
+            return HiddenChanges::default();
         }
         let of_others = self.updates.iter().map(|update| &*update.container_id).filter(|id| Some(*id) != own);
         let evicted = self.evictions().map(|eviction| &*eviction.container_id);
         let ids: BTreeSet<&str> = of_others.chain(evicted).collect();
         if ids.is_empty() {
-            return Hidden::default();
+            return HiddenChanges::default();
         }
         let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
         let namespaces = namespaces_of(services, &ids).await;
@@ -82,7 +87,7 @@ impl<'r> Wanted<'r> {
         let hidden = |evictions: &mut Vec<Eviction>| {
             evictions.extract_if(.., |eviction| !is_seen(&eviction.container_id)).collect()
         };
-        Hidden {
+        HiddenChanges {
             updates: updates.extract_if(.., is_update_hidden).collect(),
             evictions: evictions.map(hidden).unwrap_or_default(),
         }
@@ -95,13 +100,13 @@ impl<'r> Wanted<'r> {
 
 /// Takes the changes of containers in hidden pods out of an answer. An answer that is refused for
 /// another reason stays as it is.
-pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &mut Reply) -> Hidden {
+pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &mut Reply) -> HiddenChanges {
     let container = request.container().map(|container| &*container.id);
     let then = entry.terms.policy();
     if late::check(then, container.unwrap_or_default(), reply).is_err() {
-        return Hidden::default();
+        return HiddenChanges::default();
     }
-    let Some(wanted) = Wanted::of(reply) else { return Hidden::default() };
+    let Some(wanted) = RequestedChanges::of(reply) else { return HiddenChanges::default() };
     let now = entry.entry.terms();
     // A container that stops is updated by its id, like other containers.
     let own = container.filter(|_| request.event() != Event::StopContainer);
@@ -126,7 +131,7 @@ async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, V
     HashMap::new()
 }
 
-impl Hidden {
+impl HiddenChanges {
     pub(crate) fn is_empty(&self) -> bool {
         self.updates.is_empty() && self.evictions.is_empty()
     }
@@ -147,7 +152,7 @@ impl Hidden {
 
     /// Combines these refusals with the result of the changes that were applied. Updates whose
     /// failure the plugin ignores are not reported to the plugin.
-    pub(crate) fn and(self, made: Result<Vec<Update>, UnaskedError>) -> Result<Vec<Update>, UnaskedError> {
+    pub(crate) fn and(self, made: Result<Vec<Update>, UnsolicitedError>) -> Result<Vec<Update>, UnsolicitedError> {
         let Self { mut updates, evictions } = self;
         updates.retain(|update| !update.ignore_failure);
         let told = updates.iter().map(|update| &*update.container_id);
@@ -159,7 +164,7 @@ impl Hidden {
         let mut reason = format!("it may not change containers in pods that it may not see: {containers}");
         match made {
             Ok(failed) => updates.extend(failed),
-            Err(UnaskedError::Failed(UpdatesFailed { reason: other, failed })) => {
+            Err(UnsolicitedError::Failed(UpdatesFailed { reason: other, failed })) => {
                 reason = format!("{reason}; {other}");
                 updates.extend(failed);
             }

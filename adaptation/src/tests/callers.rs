@@ -9,7 +9,7 @@ use crate::Cause;
 use crate::Notice;
 use crate::RelayError;
 use crate::api::health::State;
-use crate::ledger::What;
+use crate::ledger::EntryKind;
 
 #[tokio::test(start_paused = true)]
 async fn u33_a_callers_deadline_names_the_plugin_and_is_no_strike_by_itself() {
@@ -42,11 +42,11 @@ async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_h
 #[tokio::test(start_paused = true)]
 async fn u33_what_a_plugin_does_that_outlasts_its_caller_is_in_the_ledger() {
     let soon = Duration::from_millis(1500);
-    let refused = What::Refused { reason: "no".to_owned() };
+    let refused = EntryKind::Refused { reason: "no".to_owned() };
     for (manner, expected) in [
-        (Manner::After(soon), What::Late { fields: vec![] }),
+        (Manner::After(soon), EntryKind::Late { fields: vec![] }),
         (Manner::RefusesAfter(soon), refused.clone()),
-        (Manner::Never, What::TimedOut),
+        (Manner::Never, EntryKind::TimedOut),
     ] {
         let slow = FakePlugin::new("10-slow", LIFE, manner, &Diary::default());
         let nri = adaptation("", &[("10-slow", &slow)]).await;
@@ -62,7 +62,7 @@ async fn u33_what_a_plugin_does_that_outlasts_its_caller_is_in_the_ledger() {
     nri.begin(pod("p")).create_container(container("c")).await.unwrap();
     sleep(SECOND * 2).await;
     let whats: Vec<_> = nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
-    assert_eq!(whats, [What::TimedOut, refused], "a refusal that is late");
+    assert_eq!(whats, [EntryKind::TimedOut, refused], "a refusal that is late");
 }
 
 /// A48: a caller drops its request.

@@ -8,7 +8,7 @@ use crate::Adaptation;
 use crate::Happening;
 use crate::Notice;
 use crate::Operation;
-use crate::ledger::What;
+use crate::ledger::EntryKind;
 
 /// The events that plugins can veto, each as the first request about a pod.
 const GATES: [Event; 5] = [
@@ -144,8 +144,8 @@ async fn u37_what_cannot_be_applied_of_an_answer_that_is_too_late_is_recorded() 
     let took = std::iter::from_fn(|| happenings.try_recv().ok()).find_map(late);
     assert_eq!(took, Some(SECOND * 3));
     let whats: Vec<_> = nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
-    assert!(whats.contains(&What::TimedOut), "{whats:?}");
-    assert!(whats.contains(&What::Late { fields: vec![Field::Env] }), "{whats:?}");
+    assert!(whats.contains(&EntryKind::TimedOut), "{whats:?}");
+    assert!(whats.contains(&EntryKind::Late { fields: vec![Field::Env] }), "{whats:?}");
     assert!(nri.ledger(|ledger| ledger.why("c", Field::Env, Some("A"))).is_empty(), "it changed nothing");
 }
 

@@ -19,7 +19,7 @@ use crate::Metrics;
 use crate::Notice;
 use crate::api::health::State;
 use crate::api::plugin::Reply;
-use crate::ledger::What;
+use crate::ledger::EntryKind;
 
 #[tokio::test(start_paused = true)]
 async fn u25_what_is_created_while_a_plugin_is_synchronized_is_told_once_and_nobody_waits() {
@@ -152,7 +152,7 @@ async fn what_can_still_be_applied_of_a_late_answer_is_and_the_rest_is_recorded(
     joining.await.unwrap().unwrap();
     assert_eq!(*setting.shelf.updated.lock().unwrap(), ["c", "other"]);
     let whats: Vec<_> = setting.nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
-    assert!(whats.contains(&What::Late { fields: vec![Field::Env] }), "{whats:?}");
+    assert!(whats.contains(&EntryKind::Late { fields: vec![Field::Env] }), "{whats:?}");
 }
 
 /// Unknown fields are recorded as for an answer in time.

@@ -10,8 +10,8 @@ use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, container, pod};
 use super::setting::{Setting, setting};
 use crate::Notice;
 use crate::api::plugin::Reply;
-use crate::ledger::What;
-use crate::session::unsolicited::Unasked;
+use crate::ledger::EntryKind;
+use crate::session::unsolicited::UnsolicitedChanges;
 
 /// Returns resources with a memory limit, and optionally CPU shares.
 fn limits(memory: i64, shares: Option<u64>) -> Resources {
@@ -47,7 +47,7 @@ impl Setting {
     /// Applies an update that a plugin asks for outside a request.
     async fn asks_for(&self, plugin: &str, update: Update) {
         let policy = crate::config::policy::Policy::default();
-        let asked = Unasked::updates(vec![update]);
+        let asked = UnsolicitedChanges::updates(vec![update]);
         asked.apply(&self.nri.shared.services, &plugin.parse().unwrap(), &policy).await.unwrap();
     }
 
@@ -59,7 +59,7 @@ impl Setting {
     fn late_fields(&self, container: &str) -> Vec<Field> {
         let entries = self.nri.ledger(|ledger| ledger.of(container));
         let fields = entries.iter().filter_map(|entry| {
-            let What::Late { fields } = &entry.what else { return None };
+            let EntryKind::Late { fields } = &entry.what else { return None };
             Some(fields.clone())
         });
         fields.flatten().collect()
@@ -269,7 +269,7 @@ async fn what_was_updated_since_is_not_evicted_by_a_late_answer() {
         sleep(SECOND * 5).await;
         assert_eq!(*setting.shelf.evicted.lock().unwrap(), evicted);
         let entries = setting.nri.ledger(|ledger| ledger.of("evicted"));
-        let is_too_late = |what: &What| matches!(what, What::EvictionFailed { .. });
+        let is_too_late = |what: &EntryKind| matches!(what, EntryKind::EvictionFailed { .. });
         assert_eq!(entries.iter().any(|entry| is_too_late(&entry.what)), is_updated, "{entries:?}");
     }
 }

@@ -11,7 +11,7 @@ use tracing::{Level, Metadata, Subscriber};
 
 use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::Notice;
-use crate::session::unsolicited::Unasked;
+use crate::session::unsolicited::UnsolicitedChanges;
 
 /// The warnings of this thread, one line each.
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ async fn what_a_plugin_may_not_change_is_one_warning_however_much_it_is() {
     let evictions = (0..1000).map(|n| Eviction::new(id(n), "")).collect();
     let (plugin, roster) = ("10-a".parse().unwrap(), nri.shared.roster());
     let policy = roster.config().policies.effective(&plugin, Default::default()).policy;
-    let wanted = Unasked { updates, evictions };
+    let wanted = UnsolicitedChanges { updates, evictions };
     let undone = wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
     log.check("and 1990 more");
     assert_eq!(log.0.lock().unwrap().len(), 1);
@@ -108,7 +108,7 @@ async fn a_plugin_that_asks_again_and_again_for_what_fails_does_not_flood_the_lo
     let policy = roster.config().policies.effective(&plugin, Default::default()).policy;
     let ask = async |evictions: Vec<Eviction>, count: usize| {
         for _ in 0..count {
-            let wanted = Unasked { updates: vec![Update::of("c")], evictions: evictions.clone() };
+            let wanted = UnsolicitedChanges { updates: vec![Update::of("c")], evictions: evictions.clone() };
             wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
         }
     };

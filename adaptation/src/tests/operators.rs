@@ -7,7 +7,7 @@ use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, chain, c
 use crate::Adaptation;
 use crate::Notice;
 use crate::api::plugin::Reply;
-use crate::ledger::What;
+use crate::ledger::EntryKind;
 
 fn in_namespace(namespace: &str) -> Pod {
     Pod { namespace: namespace.to_owned(), ..pod("p") }
@@ -35,7 +35,7 @@ async fn a_plugin_that_touches_what_it_may_not_is_refused_as_a_whole_and_by_name
     );
     assert_eq!(diary.lines(), ["10-a CreateContainer c"]);
     let entries = nri.ledger(|ledger| ledger.of("c"));
-    assert!(matches!(&entries[..], [entry] if matches!(entry.what, What::NotAllowed(_))), "{entries:?}");
+    assert!(matches!(&entries[..], [entry] if matches!(entry.what, EntryKind::NotAllowed(_))), "{entries:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,8 +13,8 @@ use crate::Notice;
 use crate::api::plugin::Reply;
 use crate::api::snapshot::Snapshot;
 use crate::config::policy::NotAllowed;
-use crate::ledger::What;
-use crate::session::unsolicited::{Unasked, UnaskedError};
+use crate::ledger::EntryKind;
+use crate::session::unsolicited::{UnsolicitedChanges, UnsolicitedError};
 
 const SHOP_ALONE: &str = "plugins.a.namespaces = ['shop']";
 
@@ -68,7 +68,7 @@ impl Setting {
     fn refused(&self) -> Vec<String> {
         let entries = self.nri.ledger(|ledger| ledger.all());
         let refused = entries.iter().filter_map(|entry| {
-            let What::NotAllowed(NotAllowed::Hidden { container }) = &entry.what else { return None };
+            let EntryKind::NotAllowed(NotAllowed::Hidden { container }) = &entry.what else { return None };
             assert_eq!(entry.occasion.container.as_deref(), Some(&**container));
             Some(container.clone())
         });
@@ -82,10 +82,14 @@ impl Setting {
         (self.shelf.updated.lock().unwrap().clone(), self.shelf.evicted.lock().unwrap().clone())
     }
 
-    async fn ask_by_itself(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Result<Vec<Update>, UnaskedError> {
+    async fn ask_by_itself(
+        &self,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UnsolicitedError> {
         let plugin: PluginId = "10-a".parse().unwrap();
         let policy = self.nri.shared.roster().config().policies.effective(&plugin, Default::default()).policy;
-        Unasked { updates, evictions }.apply(&self.nri.shared.services, &plugin, &policy).await
+        UnsolicitedChanges { updates, evictions }.apply(&self.nri.shared.services, &plugin, &policy).await
     }
 }
 
@@ -135,7 +139,7 @@ async fn a_container_that_stops_is_updated_only_if_all_of_its_id_are_seen() {
 async fn what_a_plugin_does_not_see_it_cannot_change_by_itself_and_is_told_so() {
     let setting = node(SHOP_ALONE).await;
     let told = setting.ask_by_itself(ALL.map(limit).to_vec(), ALL.map(evict).to_vec()).await.unwrap_err();
-    let UnaskedError::Failed(failed) = told else { panic!("{told:?}") };
+    let UnsolicitedError::Failed(failed) = told else { panic!("{told:?}") };
     assert_eq!(ids(&failed.failed), ["theirs", "twice", "nowhere"]);
     let expected = r#"it may not change containers in pods that it may not see: "theirs", "twice", "nowhere", "#;
     assert!(failed.reason.starts_with(expected), "{}", failed.reason);
@@ -306,7 +310,7 @@ async fn what_a_plugin_sees_and_may_not_change_stays_so() {
     let setting = node(&format!("{SHOP_ALONE}\nplugins.a.allow.changes = ['Env']")).await;
     for id in ["mine", "theirs"] {
         let undone = setting.ask_by_itself(vec![limit(id)], Vec::new()).await.unwrap_err();
-        assert!(matches!(undone, UnaskedError::NotAllowed(NotAllowed::Update { .. })), "{undone}");
+        assert!(matches!(undone, UnsolicitedError::NotAllowed(NotAllowed::Update { .. })), "{undone}");
     }
     let reply = CreateReply { updates: vec![limit("theirs")], ..CreateReply::default() };
     setting.join_as_a(at_once(), Event::CreateContainer, reply.into()).await;

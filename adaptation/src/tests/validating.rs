@@ -12,7 +12,7 @@ use crate::Adaptation;
 use crate::Notice;
 use crate::api::health::State;
 use crate::api::plugin::{Plugin, Reply};
-use crate::ledger::What;
+use crate::ledger::EntryKind;
 
 const VALIDATES: Event = Event::ValidateContainerAdjustment;
 
@@ -333,7 +333,7 @@ async fn what_the_default_validator_rejects_is_in_the_ledger() {
     assert!(create(&nri).await.is_err());
     let entries = nri.ledger(|ledger| ledger.of("c"));
     assert_eq!(&*entries[0].occasion.plugin, "00-default-validator");
-    assert!(matches!(&entries[0].what, What::Rejected { reason } if reason.contains("nobody")), "{entries:?}");
+    assert!(matches!(&entries[0].what, EntryKind::Rejected { reason } if reason.contains("nobody")), "{entries:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,6 +365,6 @@ async fn an_objection_is_in_the_ledger_behind_what_it_is_about() {
     let nri = adaptation("", &[("10-a", &plugin), ("90-judge", &judge)]).await;
     assert!(create(&nri).await.is_err());
     let entries = nri.ledger(|ledger| ledger.of("c"));
-    assert!(matches!(&entries[0].what, What::Changed(_)) && entries[0].occasion.in_vain, "{entries:?}");
-    assert!(matches!(&entries[1].what, What::Rejected { reason } if reason == "too large"), "{entries:?}");
+    assert!(matches!(&entries[0].what, EntryKind::Changed(_)) && entries[0].occasion.in_vain, "{entries:?}");
+    assert!(matches!(&entries[1].what, EntryKind::Rejected { reason } if reason == "too large"), "{entries:?}");
 }

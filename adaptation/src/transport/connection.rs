@@ -29,10 +29,10 @@ use crate::config::policy::{Declared, Identity};
 use crate::limits;
 use crate::operation::shared::Shared;
 use crate::registry::admission::{AdmitError, Candidate, admit};
-use crate::registry::early::{Admission, EarlyCall, Keeping};
+use crate::registry::early::{Admission, EarlyCall, KeepResult};
 use crate::registry::join::Arrival;
 use crate::reply::recorder;
-use crate::session::unsolicited::{Unasked, UnaskedError};
+use crate::session::unsolicited::{UnsolicitedChanges, UnsolicitedError};
 use crate::transport::front::PeerService;
 use crate::transport::remote::Remote;
 
@@ -237,16 +237,20 @@ impl MethodHandler for UpdateContainers {
         let evictions = evict.into_iter().map(Eviction::from).collect();
         let policy = self.0.policy(&plugin)?;
         self.0.shared.services.records.unread(&recorder::unasked(&plugin, policy.mode), unread.into_iter().collect());
-        let early = EarlyCall { wanted: Unasked { updates, evictions }, bytes, weight };
+        let early = EarlyCall { wanted: UnsolicitedChanges { updates, evictions }, bytes, weight };
         let Some(EarlyCall { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
             return Ok(failed_response(Vec::new(), None));
         };
         let (failed, reason) = match wanted.apply(&self.0.shared.services, &plugin, &policy).await {
             Ok(failed) => (failed, None),
-            Err(UnaskedError::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
-            Err(UnaskedError::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
-            Err(error @ UnaskedError::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
-            Err(error @ UnaskedError::TimedOut) => return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string())),
+            Err(UnsolicitedError::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
+            Err(UnsolicitedError::NotAllowed(error)) => {
+                return Err(refusal(Code::PERMISSION_DENIED, &error.to_string()));
+            }
+            Err(error @ UnsolicitedError::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
+            Err(error @ UnsolicitedError::TimedOut) => {
+                return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string()));
+            }
         };
         Ok(failed_response(failed, reason))
     }
@@ -260,10 +264,12 @@ impl UpdateContainers {
             return Ok(Some(early));
         }
         match self.0.early.keep(early) {
-            Keeping::Kept => Ok(None),
-            Keeping::Full => Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is admitted")),
-            Keeping::Admitted(early) => Ok(Some(early)),
-            Keeping::Refused => Err(not_admitted()),
+            KeepResult::Kept => Ok(None),
+            KeepResult::Full => {
+                Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is admitted"))
+            }
+            KeepResult::Admitted(early) => Ok(Some(early)),
+            KeepResult::Refused => Err(not_admitted()),
         }
     }
 

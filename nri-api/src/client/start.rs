@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use nri_adaptation::{Known, Notice, Operation, Prior};
+use nri_adaptation::{KnownState, KnownStates, Notice, Operation};
 use nri_proto::{Container, ContainerState, Pod};
 
 use super::NamespaceClient;
@@ -164,9 +164,9 @@ impl NamespaceClient {
 
     /// Begins the operation of a start of a container that plugins know in the state `state`.
     fn begin_start(&self, pod: &Arc<Pod>, state: State, restarts_pod: bool, new_pod: Option<State>) -> Operation {
-        let of_pod = if restarts_pod { Prior::Stopped } else { new_pod.map_or(Prior::AsSaid, prior) };
-        let container = if Mistake::RestartIsShown.is_injected() { Prior::Created } else { prior(state) };
-        let operation = self.begin(pod).knowing(Known { pod: of_pod, container });
+        let of_pod = if restarts_pod { KnownState::Stopped } else { new_pod.map_or(KnownState::AsSaid, prior) };
+        let container = if Mistake::RestartIsShown.is_injected() { KnownState::Created } else { prior(state) };
+        let operation = self.begin(pod).knowing(KnownStates { pod: of_pod, container });
         if state != State::Stopped {
             return operation;
         }

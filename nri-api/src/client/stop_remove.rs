@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nri_adaptation::merge::MergedStop;
-use nri_adaptation::{Known, Notice, Prior, RelayError, StopError};
+use nri_adaptation::{KnownState, KnownStates, Notice, RelayError, StopError};
 use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tokio::time::timeout_at;
@@ -155,7 +155,7 @@ impl NamespaceClient {
         let exit = self.namespace.containers.edit(id, take_exit).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(reported, exit, id, pod) };
         let was = claimed.prior.filter(|_| !Mistake::StopTellsTheState.is_injected());
-        let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
+        let known = KnownStates { container: was.map_or(KnownState::AsSaid, prior), ..KnownStates::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (outcome, claimed) = claimed.send(&operation, operation.stop_container(container)).await;
         claimed.delivered();
@@ -176,7 +176,7 @@ impl NamespaceClient {
         reported: Option<Container>,
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(reported, None, id, pod) };
-        let known = Known { container: Prior::Stopped, ..Known::default() };
+        let known = KnownStates { container: KnownState::Stopped, ..KnownStates::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (outcome, _claimed) = claimed.send(&operation, operation.notify(Notice::Remove(container))).await;
         self.namespace.remove_container(id);
@@ -204,8 +204,8 @@ impl NamespaceClient {
             let before = if step == EndStep::Remove { EndGoal::Removed } else { EndGoal::Stopped };
             let ended = self.end_containers(&mut details, before, run).await;
             of_containers = if goal == EndGoal::Stopped { of_containers.and(ended) } else { ended };
-            let prior = if step == EndStep::Stop { Prior::Running } else { Prior::Stopped };
-            let known = Known { pod: prior, ..Known::default() };
+            let prior = if step == EndStep::Stop { KnownState::Running } else { KnownState::Stopped };
+            let known = KnownStates { pod: prior, ..KnownStates::default() };
             let operation = Arc::new(self.begin(pod).knowing(known));
             let last_container_claim = self.namespace.containers.next_ticket();
             if step == EndStep::Remove {

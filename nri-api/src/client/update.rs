@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nri_adaptation::merge::MergedUpdate;
-use nri_adaptation::{Known, Notice, Prior};
+use nri_adaptation::{KnownState, KnownStates, Notice};
 use nri_proto::{Container, Event, Pod, Resources};
 
 use super::NamespaceClient;
@@ -134,8 +134,8 @@ impl NamespaceClient {
                 break begun.map_err(|refusal| refusal.error(ObjectKind::Pod, &pod.id))?.1;
             }
         };
-        let of_pod = if is_new { Prior::Running } else { Prior::AsShown };
-        let operation = self.begin(&pod).knowing(Known { pod: of_pod, ..Known::default() });
+        let of_pod = if is_new { KnownState::Running } else { KnownState::AsShown };
+        let operation = self.begin(&pod).knowing(KnownStates { pod: of_pod, ..KnownStates::default() });
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
         let mut pending = PendingChange::new(&self, Arc::clone(&pod), None);
         pending.key = Some(approval.grant(operation, |_| ()));
@@ -155,7 +155,7 @@ impl NamespaceClient {
         let known = self.known_of_update(&asked, said);
         let ApprovalRequest { approval, state, newly_known } = asked;
         // The state that the runtime reports may differ from what plugins know.
-        let is_known = !newly_known.is_new && known.container == Prior::AsShown;
+        let is_known = !newly_known.is_new && known.container == KnownState::AsShown;
         if is_known && !Mistake::WordsAsTheyAre.is_injected() {
             conform(&mut container, state);
         }
@@ -174,15 +174,15 @@ impl NamespaceClient {
 
     /// Returns what plugins know before the update of a container that the runtime reports in the
     /// state `said`.
-    fn known_of_update(&self, asked: &ApprovalRequest<'_>, said: State) -> Known {
-        let of_pod = asked.newly_known.pod.map_or(Prior::AsSaid, prior);
+    fn known_of_update(&self, asked: &ApprovalRequest<'_>, said: State) -> KnownStates {
+        let of_pod = asked.newly_known.pod.map_or(KnownState::AsSaid, prior);
         let hides = said == State::Stopped && Mistake::UpdateHides.is_injected();
         let shows = said != State::Stopped && Mistake::UpdateShows.is_injected();
         let container = match (asked.newly_known.is_new, hides || shows) {
             (true, _) => prior(said),
-            (false, true) => Prior::AsSaid,
-            (false, false) => Prior::AsShown,
+            (false, true) => KnownState::AsSaid,
+            (false, false) => KnownState::AsShown,
         };
-        Known { pod: of_pod, container }
+        KnownStates { pod: of_pod, container }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use nri_adaptation::ledger::What;
+use nri_adaptation::ledger::EntryKind;
 use nri_adaptation::merge::AskedEviction;
 use nri_proto::PluginId;
 use nri_proto::quote::{error_chain, line, quoted};
@@ -84,6 +84,6 @@ impl Instance {
             let (container, reason) = (quoted(excerpt(container)), line(&reason));
             warn!(%plugin, %container, %reason, "could not evict a container for a plugin");
         }
-        self.adaptation.record(&occasion(plugin.as_ref(), context, container), What::EvictionFailed { reason });
+        self.adaptation.record(&occasion(plugin.as_ref(), context, container), EntryKind::EvictionFailed { reason });
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use nri_adaptation::ledger::{Occasion, What};
+use nri_adaptation::ledger::{EntryKind, Occasion};
 use nri_proto::{Event, Owners, PluginId, Pod, Update};
 
 use super::Instance;
@@ -72,7 +72,7 @@ impl Instance {
         container: &str,
         reason: String,
     ) {
-        self.adaptation.record(&occasion(plugin, context, container), What::UpdateFailed { reason });
+        self.adaptation.record(&occasion(plugin, context, container), EntryKind::UpdateFailed { reason });
     }
 }
 

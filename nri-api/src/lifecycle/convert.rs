@@ -1,7 +1,7 @@
 //! Conversions: between the states of the runtime, of the adaptation and of plugins, and from a
 //! container without a pod to the pod that plugins see.
 
-use nri_adaptation::Prior;
+use nri_adaptation::KnownState;
 use nri_proto::{Container, ContainerState, LinuxPod, Pod};
 
 use super::state::State;
@@ -16,11 +16,11 @@ pub(crate) fn state_of(state: ContainerState) -> State {
 }
 
 /// Returns a state as the prior state of an operation.
-pub(crate) fn prior(state: State) -> Prior {
+pub(crate) fn prior(state: State) -> KnownState {
     match state {
-        State::Created => Prior::Created,
-        State::Running => Prior::Running,
-        State::Stopped => Prior::Stopped,
+        State::Created => KnownState::Created,
+        State::Running => KnownState::Running,
+        State::Stopped => KnownState::Stopped,
     }
 }
 

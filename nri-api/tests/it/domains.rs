@@ -28,12 +28,12 @@ fn shares_of(domain: &FakeDomain, id: &str) -> Option<u64> {
 
 /// Returns the failed updates and evictions in the ledger, as `10-books CreateContainer c: why`.
 fn failures(nri: &Nri) -> Vec<String> {
-    use nri_api::ledger::What;
+    use nri_api::ledger::EntryKind;
     let entries = nri.ledger(nri_api::ledger::Ledger::all);
     let line = |entry: &nri_api::ledger::Entry| {
-        let (kind, reason) = if let What::UpdateFailed { reason } = &entry.what {
+        let (kind, reason) = if let EntryKind::UpdateFailed { reason } = &entry.what {
             ("update", reason)
-        } else if let What::EvictionFailed { reason } = &entry.what {
+        } else if let EntryKind::EvictionFailed { reason } = &entry.what {
             ("eviction", reason)
         } else {
             return None;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nri_api::ledger::{Ledger, What};
+use nri_api::ledger::{EntryKind, Ledger};
 use nri_api::plugin::Reply;
 use nri_api::policy::NotAllowed;
 use nri_api::proto::StopReply;
@@ -54,9 +54,9 @@ async fn run(handle: &Handle, domain: &FakeDomain, namespace: &str, id: &str) {
 fn refused_and_failed(nri: &Nri) -> (Vec<String>, Vec<String>) {
     let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for entry in nri.ledger(Ledger::all) {
-        if let What::NotAllowed(NotAllowed::Hidden { container }) = &entry.what {
+        if let EntryKind::NotAllowed(NotAllowed::Hidden { container }) = &entry.what {
             refused.push(container.clone());
-        } else if let What::UpdateFailed { reason } | What::EvictionFailed { reason } = &entry.what {
+        } else if let EntryKind::UpdateFailed { reason } | EntryKind::EvictionFailed { reason } = &entry.what {
             failed.push(reason.clone());
         }
     }

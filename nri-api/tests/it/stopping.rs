@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::poll;
-use nri_api::ledger::{Ledger, What};
+use nri_api::ledger::{EntryKind, Ledger};
 use nri_api::testing::FakeBehavior;
 use nri_api::{Config, Error, Event, Eviction, State};
 use tokio::time::{Instant, sleep};
@@ -69,7 +69,7 @@ async fn all_that_hangs_has_one_deadline_and_what_is_not_done_by_then_is_counted
     let took = before.elapsed();
     assert!(took >= limit && took < limit + SECOND * 3, "{took:?}");
     assert!(rig.nri.unfinished() >= 1, "what its caller does not go on with");
-    let is_eviction = |what: &What| matches!(what, What::EvictionFailed { .. });
+    let is_eviction = |what: &EntryKind| matches!(what, EntryKind::EvictionFailed { .. });
     let failed = rig.nri.ledger(Ledger::all).iter().filter(|entry| is_eviction(&entry.what)).count();
     assert_eq!(failed, 3, "each is in the ledger");
     ending.await.unwrap().unwrap();

@@ -18,16 +18,16 @@ use super::Uids;
 pub struct Contradiction {
     /// The setting that demands something: that the plugin is present, that the plugin validates,
     /// or that certain users may connect as the plugin.
-    pub demand: Word,
+    pub demand: SettingRef,
     /// The setting that cancels the demand.
-    pub obstacle: Word,
+    pub obstacle: SettingRef,
     /// Why the demand is cancelled.
     pub reason: Obstacle,
 }
 
 /// One setting of an operator: the table and the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct SettingRef {
     /// The plugins of the table; `None` for the defaults of all plugins.
     pub about: Option<PluginKey>,
     /// The key of the setting.
@@ -39,7 +39,7 @@ pub struct Word {
 pub enum Obstacle {
     /// The plugin is in shadow mode, and such a plugin is never required. Both settings in one
     /// table are no contradiction: the operator means it.
-    OnTrial,
+    ShadowMode,
     /// The plugin may not see the validation event, so it never gives a verdict.
     CannotValidate,
     /// No process may connect as the plugin, so the setting of users has no effect.
@@ -99,8 +99,8 @@ pub(crate) struct Layer<'p> {
 }
 
 impl Layer<'_> {
-    fn word(&self, axis: &'static str) -> Word {
-        Word { about: self.about.clone(), axis }
+    fn word(&self, axis: &'static str) -> SettingRef {
+        SettingRef { about: self.about.clone(), axis }
     }
 }
 
@@ -113,7 +113,7 @@ fn on_trial(layers: &[Layer<'_>]) -> Option<Contradiction> {
     let is_elsewhere = |layer: &Layer<'_>| layer.about != trial.about;
     let demand = [REQUIRED, VALIDATOR].into_iter().find_map(|demand| demanded(layers, demand, is_elsewhere))?;
     let obstacle = trial.word("mode");
-    (mode == Mode::Shadow).then_some(Contradiction { demand, obstacle, reason: Obstacle::OnTrial })
+    (mode == Mode::Shadow).then_some(Contradiction { demand, obstacle, reason: Obstacle::ShadowMode })
 }
 
 fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
@@ -139,7 +139,7 @@ fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
 }
 
 /// Returns the setting that demands something, unless the setting with precedence says no.
-fn demanded(layers: &[Layer<'_>], (axis, said): DemandOf, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
+fn demanded(layers: &[Layer<'_>], (axis, said): DemandOf, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<SettingRef> {
     let (_, true) = first(layers, said)? else { return None };
     layers.iter().find(|layer| said(layer.rules) == Some(true) && is_meant(layer)).map(|layer| layer.word(axis))
 }
@@ -159,7 +159,7 @@ impl Obstacle {
     /// Writes the contradiction as a sentence.
     pub(crate) fn tell(self, f: &mut Formatter<'_>, obstacle: impl Display, demand: impl Display) -> fmt::Result {
         match self {
-            Self::OnTrial => {
+            Self::ShadowMode => {
                 write!(f, "{obstacle} puts the plugin in shadow mode, so {demand} has no effect")
             }
             Self::CannotValidate => {
@@ -175,7 +175,7 @@ impl Obstacle {
     }
 }
 
-impl Word {
+impl SettingRef {
     /// Returns the path of the setting, beginning at the NRI table.
     pub(crate) fn keys(&self) -> Vec<&str> {
         match &self.about {
@@ -185,7 +185,7 @@ impl Word {
     }
 }
 
-impl Display for Word {
+impl Display for SettingRef {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.keys().join("."))
     }

@@ -11,7 +11,7 @@ use super::Effective;
 use super::Origin;
 use super::PluginKey;
 use super::Policies;
-use super::Word;
+use super::SettingRef;
 use crate::config::settings::{Choice, KeyPath, Setting};
 
 /// How a plugin reaches the runtime.
@@ -93,7 +93,7 @@ pub enum NotPermitted {
         /// The way that is allowed.
         allowed: AllowedOrigin,
         /// The setting that decides.
-        setting: Word,
+        setting: SettingRef,
     },
     /// The user of the process that connected may not connect as this plugin.
     #[error("{} is not among {setting}, {allowed}", user(*uid))]
@@ -103,7 +103,7 @@ pub enum NotPermitted {
         /// The users that may connect as this plugin.
         allowed: Uids,
         /// The setting that decides.
-        setting: Word,
+        setting: SettingRef,
     },
 }
 
@@ -158,13 +158,13 @@ impl Uids {
 }
 
 /// Returns the operator's setting that decided, given the source of the effective value.
-fn word(id: &PluginId, axis: &'static str, origin: Origin) -> Word {
+fn word(id: &PluginId, axis: &'static str, origin: Origin) -> SettingRef {
     let about = match origin {
         Origin::Id => Some(id.clone().into()),
         Origin::Name => Some(PluginKey::of_name(id)),
         Origin::Defaults | Origin::Declared | Origin::Required | Origin::Validates | Origin::BuiltIn => None,
     };
-    Word { about, axis }
+    SettingRef { about, axis }
 }
 
 fn user(uid: Option<u32>) -> String {

@@ -26,18 +26,18 @@ fn some_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn some_change() -> impl Strategy<Value = What> {
+fn some_change() -> impl Strategy<Value = EntryKind> {
     let field = prop_oneof![Just(Field::Env), Just(Field::Mounts), Just(Field::Args)];
     let values = (proptest::option::of(some_value()), proptest::option::of(some_value()));
     (field, "[ab]?", values).prop_map(|(field, key, (before, after))| change(field, &key, before, after))
 }
 
-fn some_record() -> impl Strategy<Value = (Occasion, What)> {
+fn some_record() -> impl Strategy<Value = (Occasion, EntryKind)> {
     let what = prop_oneof![
         4 => some_change(),
         1 => (0..3000usize).prop_map(refusal),
-        1 => Just(What::TimedOut),
-        1 => vec(arbitrary::field(), 0..90).prop_map(|fields| What::Late { fields }),
+        1 => Just(EntryKind::TimedOut),
+        1 => vec(arbitrary::field(), 0..90).prop_map(|fields| EntryKind::Late { fields }),
     ];
     let occasion =
         ("[xy]", any::<bool>()).prop_map(|(container, shadow)| Occasion { shadow, ..occasion("10-a", &container) });
@@ -65,7 +65,7 @@ proptest! {
         let (mut alone, mut together) = (Ledger::new(usize::MAX), Ledger::new(usize::MAX));
         changes.iter().for_each(|what| alone.record(&occasion("10-a", "c"), what.clone()));
         let changed = changes.iter().cloned().filter_map(|what| {
-            let What::Changed(Change { field, key, before, after }) = what else { return None };
+            let EntryKind::Changed(Change { field, key, before, after }) = what else { return None };
             Some(Changed { container: None, field, key, before, after })
         });
         let applied = Applied { changes: changed.collect(), dropped: Vec::new() };
@@ -87,7 +87,7 @@ proptest! {
         }
         prop_assert_eq!(ledger.n_forgotten(), 0);
         let numbers = |entries: Vec<Arc<Entry>>| entries.iter().map(|entry| entry.sequence).collect::<Vec<_>>();
-        let expected = |is_meant: &dyn Fn(&Occasion, &What) -> bool| {
+        let expected = |is_meant: &dyn Fn(&Occasion, &EntryKind) -> bool| {
             let all = records.iter().zip(0..);
             all.filter(|((occasion, what), _)| is_meant(occasion, what)).map(|(_, number)| number).collect::<Vec<u64>>()
         };
@@ -96,7 +96,7 @@ proptest! {
         prop_assert_eq!(numbers(ledger.of("x")), expected(&|occasion, _| is_x(occasion)));
         for key in [None, Some("a")] {
             let changes = expected(&|occasion, what| {
-                let What::Changed(change) = what else { return false };
+                let EntryKind::Changed(change) = what else { return false };
                 let is_meant = change.field == Field::Env && key.is_none_or(|key| key == change.key);
                 is_meant && is_x(occasion) && !occasion.shadow
             });
@@ -180,7 +180,7 @@ fn texts_of_an_entry_that_is_too_large_are_cut() {
 fn a_large_entry_does_not_push_out_all_others() {
     let mut ledger = Ledger::new(64 * 1024);
     for n in 0..10 {
-        ledger.record(&occasion("10-a", &n.to_string()), What::TimedOut);
+        ledger.record(&occasion("10-a", &n.to_string()), EntryKind::TimedOut);
     }
     ledger.record(&occasion("20-b", "x"), refusal(1 << 20));
     assert_eq!((ledger.all().len(), ledger.n_forgotten()), (11, 0));
@@ -189,6 +189,6 @@ fn a_large_entry_does_not_push_out_all_others() {
 #[test]
 fn without_room_everything_is_counted_and_nothing_kept() {
     let mut ledger = Ledger::new(0);
-    ledger.record(&occasion("10-a", "c"), What::TimedOut);
+    ledger.record(&occasion("10-a", "c"), EntryKind::TimedOut);
     assert_eq!((ledger.all().len(), ledger.n_forgotten(), ledger.n_bytes()), (0, 1, 0));
 }

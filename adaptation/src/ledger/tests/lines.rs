@@ -8,7 +8,7 @@ use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, MergeError};
 
 #[track_caller]
-fn check(what: impl Into<What>, expected: &str) {
+fn check(what: impl Into<EntryKind>, expected: &str) {
     let entry = Entry { sequence: 0, occasion: occasion("10-a", "c").into(), what: what.into(), is_cut: false };
     assert_eq!(entry.to_string(), expected);
 }
@@ -49,15 +49,15 @@ fn what_came_of_a_question_is_a_sentence() {
     let unread = Unread { message: "Mount", numbers: vec![9] };
     let reason = || "why".to_owned();
     check(
-        What::Conflict(MergeError::Conflict(conflict)),
+        EntryKind::Conflict(MergeError::Conflict(conflict)),
         r#"10-a was in conflict: plugins "10-a" and "05-z" both tried to set Env A"#,
     );
-    check(What::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A (allow.changes)");
-    check(What::Dropped(Dropped::Unread(unread)), "10-a had a part of its reply ignored: unknown fields Mount 9");
-    check(What::Late { fields: Vec::new() }, "10-a answered CreateContainer too late");
-    check(What::Rejected { reason: reason() }, "10-a rejected c: why");
-    check(What::UpdateFailed { reason: reason() }, "10-a could not update c: why");
-    check(What::EvictionFailed { reason: String::new() }, "10-a could not evict c");
+    check(EntryKind::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A (allow.changes)");
+    check(EntryKind::Dropped(Dropped::Unread(unread)), "10-a had a part of its reply ignored: unknown fields Mount 9");
+    check(EntryKind::Late { fields: Vec::new() }, "10-a answered CreateContainer too late");
+    check(EntryKind::Rejected { reason: reason() }, "10-a rejected c: why");
+    check(EntryKind::UpdateFailed { reason: reason() }, "10-a could not update c: why");
+    check(EntryKind::EvictionFailed { reason: String::new() }, "10-a could not evict c");
 }
 
 #[test]
@@ -97,6 +97,6 @@ fn what_a_plugin_does_unasked_has_no_event_and_takes_no_time() {
     let took = Occasion { took: Some(Duration::from_micros(2_345)), ..occasion("10-a", "c") };
     let line =
         |occasion: Occasion, what| Entry { sequence: 0, occasion: occasion.into(), what, is_cut: false }.to_string();
-    assert_eq!(line(unasked, What::Failed { reason: String::new() }), "10-a failed UpdateContainers");
-    assert_eq!(line(took, What::TimedOut), "10-a did not answer CreateContainer in time (2.3 ms)");
+    assert_eq!(line(unasked, EntryKind::Failed { reason: String::new() }), "10-a failed UpdateContainers");
+    assert_eq!(line(took, EntryKind::TimedOut), "10-a did not answer CreateContainer in time (2.3 ms)");
 }

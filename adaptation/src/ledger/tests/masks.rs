@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-fn entry(what: impl Into<What>) -> Entry {
+fn entry(what: impl Into<EntryKind>) -> Entry {
     Entry { sequence: 0, occasion: occasion("10-a", "c").into(), what: what.into(), is_cut: false }
 }
 
@@ -34,7 +34,7 @@ fn variables_of_hooks_are_marked_and_can_be_masked() {
 
 #[test]
 fn what_is_no_secret_stays_and_is_not_marked() {
-    for what in [change(Field::Annotations, "a", None, text("1")), What::TimedOut] {
+    for what in [change(Field::Annotations, "a", None, text("1")), EntryKind::TimedOut] {
         let entry = entry(what);
         assert!(!entry.is_secret());
         assert_eq!(entry.masked(), entry);

@@ -8,7 +8,7 @@ use crate::merge::MergeError;
 
 /// Compares the fields of an entry beyond those that all entries have.
 #[track_caller]
-fn check(what: What, expected: Json) {
+fn check(what: EntryKind, expected: Json) {
     let entry = Entry { sequence: 7, occasion: occasion("10-a", "c").into(), what, is_cut: false };
     let mut object = serde_json::to_value(&entry).unwrap();
     let fields = object.as_object_mut().unwrap();
@@ -50,17 +50,17 @@ fn values_have_the_names_of_upstream() {
 
 #[test]
 fn the_rest_has_a_reason_or_what_it_is_about() {
-    check(What::TimedOut, json!({ "what": "timed-out" }));
-    check(What::PassedOver(State::Suspended), json!({ "what": "passed-over", "state": "suspended" }));
-    check(What::Late { fields: vec![Field::Env] }, json!({ "what": "late", "fields": ["Env"] }));
+    check(EntryKind::TimedOut, json!({ "what": "timed-out" }));
+    check(EntryKind::PassedOver(State::Suspended), json!({ "what": "passed-over", "state": "suspended" }));
+    check(EntryKind::Late { fields: vec![Field::Env] }, json!({ "what": "late", "fields": ["Env"] }));
     check(refusal(3), json!({ "what": "refused", "reason": "xxx" }));
     check(
-        What::NotAllowed(NotAllowed::Field { field: Field::Env, key: "A".to_owned() }),
+        EntryKind::NotAllowed(NotAllowed::Field { field: Field::Env, key: "A".to_owned() }),
         json!({ "what": "not-allowed", "field": "Env", "key": "A", "reason": "it may not touch Env A (allow.changes)" }),
     );
     let (plugin, container) = ("10-a".parse().unwrap(), "c".to_owned());
     check(
-        What::Conflict(MergeError::UpdateDuringCreation { plugin, container }),
+        EntryKind::Conflict(MergeError::UpdateDuringCreation { plugin, container }),
         json!({ "what": "conflict", "reason": "plugin \"10-a\" asked update of \"c\" during creation" }),
     );
 }
@@ -68,7 +68,7 @@ fn the_rest_has_a_reason_or_what_it_is_about() {
 #[test]
 fn shadow_time_and_what_is_cut_are_told_where_they_are() {
     let occasion = Occasion { shadow: true, took: Some(Duration::from_micros(1234)), ..occasion("10-a", "c") };
-    let entry = Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: true };
+    let entry = Entry { sequence: 0, occasion: occasion.into(), what: EntryKind::TimedOut, is_cut: true };
     let object = serde_json::to_value(&entry).unwrap();
     assert_eq!((&object["shadow"], &object["took_ms"], &object["cut"]), (&json!(true), &json!(1.234), &json!(true)));
 }
@@ -77,7 +77,7 @@ fn shadow_time_and_what_is_cut_are_told_where_they_are() {
 fn a_clock_before_1970_is_told_and_one_beyond_all_calendars_does_no_harm() {
     let when = |when| {
         let occasion = Occasion { when, ..occasion("10-a", "c") };
-        serde_json::to_value(Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: false })
+        serde_json::to_value(Entry { sequence: 0, occasion: occasion.into(), what: EntryKind::TimedOut, is_cut: false })
             .unwrap()["when"]
             .clone()
     };
@@ -89,6 +89,6 @@ fn a_clock_before_1970_is_told_and_one_beyond_all_calendars_does_no_harm() {
 #[test]
 fn the_whole_says_how_much_is_forgotten() {
     let mut ledger = Ledger::new(0);
-    ledger.record(&occasion("10-a", "c"), What::TimedOut);
+    ledger.record(&occasion("10-a", "c"), EntryKind::TimedOut);
     assert_eq!(serde_json::to_value(&ledger).unwrap(), json!({ "forgotten": 1, "entries": [] }));
 }

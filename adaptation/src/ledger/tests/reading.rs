@@ -49,12 +49,12 @@ fn what_was_not_applied_is_no_reason() {
     assert_eq!(lines(&ledger.of("c")), ["10-a (shadow) set Env A: 1"]);
 }
 
-fn pids(after: i64) -> What {
+fn pids(after: i64) -> EntryKind {
     change(Field::PidsLimit, "", None, Some(Value::Signed(after)))
 }
 
-fn failure() -> What {
-    What::UpdateFailed { reason: "the cgroup is gone".to_owned() }
+fn failure() -> EntryKind {
+    EntryKind::UpdateFailed { reason: "the cgroup is gone".to_owned() }
 }
 
 fn later(occasion: &Occasion, seconds: u64) -> Occasion {
@@ -130,7 +130,7 @@ fn u37_a_late_answer_is_told_with_what_it_would_have_changed() {
         adjustment.env.set(EnvVar::new("B", "1")).unwrap();
         adjustment.annotations.remove("c");
     });
-    let what = What::late(Touch::of_adjustment(reply.adjustment.as_ref().unwrap()));
+    let what = EntryKind::late(Touch::of_adjustment(reply.adjustment.as_ref().unwrap()));
     ledger.record(&occasion("10-a", "c"), what);
     assert_eq!(lines(&ledger.of("c")), ["10-a answered CreateContainer too late to change Annotations, Env"]);
 }
@@ -138,10 +138,10 @@ fn u37_a_late_answer_is_told_with_what_it_would_have_changed() {
 #[test]
 fn what_is_read_stays_while_more_is_recorded() {
     let mut ledger = Ledger::new(4096);
-    ledger.record(&occasion("10-a", "c"), What::TimedOut);
+    ledger.record(&occasion("10-a", "c"), EntryKind::TimedOut);
     let read = ledger.all();
     for _ in 0..100 {
-        ledger.record(&occasion("10-a", "d"), What::TimedOut);
+        ledger.record(&occasion("10-a", "d"), EntryKind::TimedOut);
     }
     assert!(ledger.n_forgotten() > 0 && ledger.of("c").is_empty());
     assert_eq!(read[0].sequence, 0);

@@ -6,7 +6,7 @@ use super::PriorStates;
 use super::TouchedObjects;
 use crate::api::request::Subject;
 use crate::api::snapshot::Snapshot;
-use crate::operation::{Known, Prior};
+use crate::operation::{KnownState, KnownStates};
 
 fn pod(id: &str) -> Pod {
     Pod { id: id.to_owned(), ..Pod::default() }
@@ -31,7 +31,7 @@ fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], exp
             false => Subject::Container(Arc::new(container(id, name))),
         };
         let about = if name.is_empty() { pod(id) } else { pod("p") };
-        if let Some(before) = PriorStates::of(*event, &Arc::new(about), &subject, Known::default()) {
+        if let Some(before) = PriorStates::of(*event, &Arc::new(about), &subject, KnownStates::default()) {
             all.add(&before);
         }
     }
@@ -91,7 +91,7 @@ fn a_container_that_had_stopped_is_not_brought_back() {
         Event::RemoveContainer,
         &Arc::new(pod("p")),
         &Subject::Container(Arc::new(stopped)),
-        Known::default(),
+        KnownStates::default(),
     );
     let mut touched = TouchedObjects::default();
     touched.add(&before.unwrap());
@@ -112,7 +112,7 @@ fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
         Event::StopContainer,
         &Arc::new(pod("p")),
         &Subject::Container(Arc::new(stopped)),
-        Known::default(),
+        KnownStates::default(),
     );
     let mut touched = TouchedObjects::default();
     touched.add(&before.unwrap());
@@ -129,7 +129,7 @@ fn a_container_that_is_shown_as_before_its_stop_stays_so() {
         Event::StopContainer,
         &Arc::new(pod("p")),
         &Subject::Container(Arc::new(stopped.clone())),
-        Known::default(),
+        KnownStates::default(),
     );
     let put_back = |shown: &Container| {
         let mut touched = TouchedObjects::default();
@@ -154,11 +154,11 @@ fn check_known(
     shown: Option<ContainerState>,
     event: Event,
     said: ContainerState,
-    known: Prior,
+    known: KnownState,
     expected: Option<ContainerState>,
 ) {
     let in_state = |state| Container { state, exit_code: 3, ..container("c", "then") };
-    let known_before = Known { container: known, ..Known::default() };
+    let known_before = KnownStates { container: known, ..KnownStates::default() };
     let subject = Subject::Container(Arc::new(in_state(said)));
     let mut touched = TouchedObjects::default();
     touched.add(&PriorStates::of(event, &Arc::new(pod("p")), &subject, known_before).unwrap());
@@ -179,17 +179,17 @@ fn check_known(
 fn what_plugins_know_counts_before_what_words_say() {
     use ContainerState::{Created, Paused, Running, Stopped};
     let (update, start, stop) = (Event::UpdateContainer, Event::StartContainer, Event::StopContainer);
-    check_known(Some(Running), update, Stopped, Prior::AsShown, Some(Running));
-    check_known(Some(Paused), update, Running, Prior::AsShown, Some(Paused));
-    check_known(None, update, Running, Prior::AsShown, None);
-    check_known(None, update, Running, Prior::Created, Some(Created));
-    check_known(Some(Running), start, Created, Prior::Stopped, None);
-    check_known(Some(Running), start, Created, Prior::Created, Some(Created));
-    check_known(Some(Running), start, Created, Prior::Running, Some(Running));
-    check_known(None, stop, Stopped, Prior::Running, Some(Running));
-    check_known(None, stop, Stopped, Prior::Created, Some(Created));
-    check_known(Some(Paused), stop, Stopped, Prior::Running, Some(Paused));
-    check_known(None, stop, Stopped, Prior::AsSaid, Some(Created));
+    check_known(Some(Running), update, Stopped, KnownState::AsShown, Some(Running));
+    check_known(Some(Paused), update, Running, KnownState::AsShown, Some(Paused));
+    check_known(None, update, Running, KnownState::AsShown, None);
+    check_known(None, update, Running, KnownState::Created, Some(Created));
+    check_known(Some(Running), start, Created, KnownState::Stopped, None);
+    check_known(Some(Running), start, Created, KnownState::Created, Some(Created));
+    check_known(Some(Running), start, Created, KnownState::Running, Some(Running));
+    check_known(None, stop, Stopped, KnownState::Running, Some(Running));
+    check_known(None, stop, Stopped, KnownState::Created, Some(Created));
+    check_known(Some(Paused), stop, Stopped, KnownState::Running, Some(Paused));
+    check_known(None, stop, Stopped, KnownState::AsSaid, Some(Created));
 }
 
 /// The update leaves the state to the snapshot, and the StopContainer after it sets the state.
@@ -197,20 +197,20 @@ fn what_plugins_know_counts_before_what_words_say() {
 fn the_state_is_what_the_first_request_says_that_knows_it() {
     let stopped = Subject::Container(Arc::new(Container { state: ContainerState::Stopped, ..container("c", "then") }));
     let add = |touched: &mut TouchedObjects, event, container| {
-        let known = Known { container, ..Known::default() };
+        let known = KnownStates { container, ..KnownStates::default() };
         touched.add(&PriorStates::of(event, &Arc::new(pod("p")), &stopped, known).unwrap());
     };
     let mut touched = TouchedObjects::default();
-    add(&mut touched, Event::UpdateContainer, Prior::AsShown);
-    add(&mut touched, Event::StopContainer, Prior::Running);
-    add(&mut touched, Event::RemoveContainer, Prior::Stopped);
+    add(&mut touched, Event::UpdateContainer, KnownState::AsShown);
+    add(&mut touched, Event::StopContainer, KnownState::Running);
+    add(&mut touched, Event::RemoveContainer, KnownState::Stopped);
     let restored = touched.put_back(Snapshot::default()).0.containers;
     assert_eq!(restored.iter().map(|container| container.state).collect::<Vec<_>>(), [ContainerState::Running]);
 }
 
 #[test]
 fn a_pod_that_starts_again_with_its_container_is_not_shown() {
-    let known = Known { pod: Prior::Stopped, container: Prior::Stopped };
+    let known = KnownStates { pod: KnownState::Stopped, container: KnownState::Stopped };
     let subject = Subject::Container(Arc::new(container("c", "then")));
     let mut touched = TouchedObjects::default();
     touched.add(&PriorStates::of(Event::StartContainer, &Arc::new(pod("p")), &subject, known).unwrap());

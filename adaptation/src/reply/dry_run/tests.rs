@@ -20,7 +20,7 @@ fn limit(container: &str) -> Update {
 }
 
 /// Runs a dry run of a creation in the namespace `shop`.
-fn create(config: &str, replies: &[(&str, CreateReply)]) -> Tried<Container, MergedCreate> {
+fn create(config: &str, replies: &[(&str, CreateReply)]) -> DryRunResult<Container, MergedCreate> {
     let policies = Config::from_toml(config).unwrap().policies;
     let replies = replies.iter().map(|(plugin, reply)| (id(plugin), reply.clone()));
     DryRun { policies: &policies, namespace: "shop" }.create(Container::default(), replies)

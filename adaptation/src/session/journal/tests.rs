@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use nri_proto::{Container, Event, Pod};
 
-use super::End;
-use super::Full;
 use super::Journal;
+use super::JournalEnd;
+use super::JournalFull;
 use super::OperationId;
 use super::OperationOutcome;
 use crate::api::request::{Request, Subject};
@@ -41,9 +41,9 @@ fn check(script: &str, told: &str) {
         let asked: Vec<_> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).map(request).collect();
         match verb {
             "open" => journal.open(operation(), behind().into()).unwrap(),
-            "hold" => journal.hold(operation(), request(behind()), End::Back).unwrap(),
-            "add" => journal.add(request(rest), End::Back).unwrap(),
-            "back" => journal.add(request(rest), End::Front).unwrap(),
+            "hold" => journal.hold(operation(), request(behind()), JournalEnd::Back).unwrap(),
+            "add" => journal.add(request(rest), JournalEnd::Back).unwrap(),
+            "back" => journal.add(request(rest), JournalEnd::Front).unwrap(),
             "forget" => journal.forget_ends_of(&request(rest), BegunObject::ends_of(request(rest).event(), None)),
             "commit" => drop(journal.end(operation(), &asked, OperationOutcome::Committed).unwrap()),
             "fail" => drop(journal.end(operation(), &asked, OperationOutcome::Failed).unwrap()),
@@ -156,7 +156,7 @@ fn a_plugin_is_told_of_an_operation_only_once() {
 fn whether_a_pod_is_held_is_known() {
     let mut journal = Journal::new(1 << 20);
     journal.open(OperationId(1), "p1".into()).unwrap();
-    journal.add(request("p2 StopPodSandbox"), End::Back).unwrap();
+    journal.add(request("p2 StopPodSandbox"), JournalEnd::Back).unwrap();
     assert!(journal.holds("p1") && !journal.holds("p2") && !journal.holds("p3"));
 }
 
@@ -164,11 +164,11 @@ fn whether_a_pod_is_held_is_known() {
 fn a_journal_has_a_bound_in_bytes() {
     let one = super::size(&request("p1 StopPodSandbox"));
     let mut journal = Journal::new(2 * one);
-    journal.add(request("p1 StopPodSandbox"), End::Back).unwrap();
-    journal.hold(OperationId(1), request("p2 RunPodSandbox"), End::Back).unwrap();
-    assert_eq!(journal.add(request("p3 StopPodSandbox"), End::Back), Err(Full));
+    journal.add(request("p1 StopPodSandbox"), JournalEnd::Back).unwrap();
+    journal.hold(OperationId(1), request("p2 RunPodSandbox"), JournalEnd::Back).unwrap();
+    assert_eq!(journal.add(request("p3 StopPodSandbox"), JournalEnd::Back), Err(JournalFull));
     journal.pop(|_| false).unwrap();
     journal.open(OperationId(2), "p4".into()).unwrap();
     let asked = [request("p4 StopPodSandbox"), request("p4 RemovePodSandbox")];
-    assert_eq!(journal.end(OperationId(2), &asked, OperationOutcome::Committed).unwrap_err(), Full);
+    assert_eq!(journal.end(OperationId(2), &asked, OperationOutcome::Committed).unwrap_err(), JournalFull);
 }
