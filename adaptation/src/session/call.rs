@@ -204,7 +204,7 @@ pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is
         operation: None,
         answering,
         begun,
-        is_probe: is_probe,
+        is_probe,
         _lane: lane,
     };
     let Some(answer) = owed.in_time().await else { return };

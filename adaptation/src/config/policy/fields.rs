@@ -116,9 +116,9 @@ axes! {
     /// How long the plugin's backlog, which is the requests that it missed and can still be told,
     /// may take to become shorter. At least two request timeouts. After that, a joining plugin
     /// starts its join again, and a plugin that has joined is closed. If the plugin is asked again
-    /// about all but some pods, the limit applies to the backlog of each of those pods. A reply that
-    /// is overdue in between does not extend the limit. The time in which the plugin is suspended
-    /// does not count.
+    /// about all but some pods, the limit applies to the backlog of each of those pods. A reply
+    /// that is overdue in between does not extend the limit. The time in which the plugin is
+    /// suspended does not count.
     catch_up_timeout: Duration = Duration::from_secs(10);
     /// The length of the first pause of a suspended plugin. Each further pause is twice as long,
     /// until the plugin answers in time.

@@ -13,10 +13,10 @@ use crate::tests::schedules::Random;
 
 /// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// - If the load is almost three times what the plugin can answer, the plugin is closed after a minute: its
-///   backlog does not become shorter.
-/// - If the load is at most half of what the plugin can answer, the plugin stays, and receives every
-///   event once, in the order of each pod.
+/// - If the load is almost three times what the plugin can answer, the plugin is closed after a
+///   minute: its backlog does not become shorter.
+/// - If the load is at most half of what the plugin can answer, the plugin stays, and receives
+///   every event once, in the order of each pod.
 pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let keep_connected = random.below(2) == 0;
