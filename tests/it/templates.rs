@@ -64,3 +64,15 @@ fn a_crate_is_not_written_over_another_nor_under_a_name_that_cannot_be() -> Resu
     ensure!(!place.path().join("other").exists());
     Ok(())
 }
+
+#[test]
+fn the_guide_for_shims_shows_the_service_of_the_template() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let guide = workspace.read("docs/guides/shim-author.md")?;
+    for file in ["proto/greeter.proto", "build.rs", "src/greeter.rs"] {
+        let text = workspace.read(&format!("templates/shim/{file}"))?;
+        let text = text.replace("Template", "Hello").replace("template", "hello");
+        ensure!(guide.contains(&text), "the guide shows another {file}");
+    }
+    Ok(())
+}
