@@ -7,8 +7,8 @@
 //! - `operation.rs`: the id and the outcome of an operation. `decision.rs`: the outcome of a
 //!   request.
 //! - `error.rs`: the errors of a request.
-//! - `queue.rs`: a queue for each key. Requests about one pod take turns in it. `wait.rs`: waits for a
-//!   condition.
+//! - `queue.rs`: a queue for each key. Requests about one pod take turns in it.
+//! - `wait.rs`: the wait for a condition.
 
 pub(crate) mod decision;
 pub(crate) mod error;

@@ -6,8 +6,8 @@
 //! - `stop_remove`: the ends of pods and containers. `exit`: ends that a task reports.
 //! - `details`: what plugins are told of a container whose end the runtime did not report.
 //! - `post`: events about completed actions.
-//! - `request_task`: a request that runs in a task while its caller waits. `detach`: a future that a
-//!   task takes over when its caller leaves.
+//! - `request_task`: a request that runs in a task while its caller waits.
+//! - `detach`: a future that a task takes over when its caller leaves.
 
 mod approval;
 pub(crate) mod create;

@@ -19,8 +19,8 @@ use crate::instance::Instance;
 pub(crate) type BoxedRequest<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A request that plugins are asked about. The first poll begins the request, which takes its place
-/// among the requests about the pod; it fails unless requests are allowed. From then on a task runs the request, whether or not the
-/// caller polls this future.
+/// among the requests about the pod; it fails unless requests are allowed. From then on a task runs
+/// the request, whether or not the caller polls this future.
 ///
 /// If this future is dropped, the request is dropped before `drop` returns, and so is its outcome.
 pub(crate) struct RequestTask<T> {
