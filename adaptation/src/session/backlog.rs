@@ -140,11 +140,19 @@ impl PluginSession {
     async fn sleep_unsuspended(&self, time: Duration) {
         let mut left = time;
         while !left.is_zero() {
+            let begun = Instant::now();
             sleep(left).await;
             wait_until(&self.changed, || self.state() != State::Suspended).await;
-            left = std::mem::take(&mut self.standing().deliveries.watch.suspended_for);
+            let suspended = std::mem::take(&mut self.standing().deliveries.watch.suspended_for);
+            left = unsuspended_left(left, begun.elapsed(), suspended);
         }
     }
+}
+
+/// Returns what is left of a time after another time has passed, of which the plugin was suspended
+/// for a part.
+fn unsuspended_left(left: Duration, passed: Duration, suspended: Duration) -> Duration {
+    left.saturating_sub(passed.saturating_sub(suspended))
 }
 
 /// The length of a backlog at one moment.
@@ -180,5 +188,39 @@ impl BacklogMark {
             }),
             (Self::Whole { .. }, Self::ByPod(_)) | (Self::ByPod(_), Self::Whole { .. }) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plugin is asked for `asked` seconds, then suspended for `suspended` seconds, again and
+    /// again. Returns when the limit is over. The sleep also takes the rest of a suspension that
+    /// is in progress when it ends.
+    fn end_of(limit: u64, asked: u64, suspended: u64) -> u64 {
+        let round = asked + suspended;
+        let (mut now, mut left) = (0, limit);
+        while left > 0 {
+            let begun = now;
+            now += left;
+            if now % round >= asked {
+                now += round - now % round;
+            }
+            let n_suspended = |at: u64| at / round * suspended + (at % round).saturating_sub(asked);
+            let in_suspension = n_suspended(now) - n_suspended(begun);
+            let secs = Duration::from_secs;
+            left = unsuspended_left(secs(left), secs(now - begun), secs(in_suspension)).as_secs();
+        }
+        now
+    }
+
+    #[test]
+    fn only_the_time_without_suspensions_counts_however_often_a_plugin_is_suspended() {
+        assert_eq!(end_of(60, 100, 1), 60);
+        // Ten rounds have sixty seconds in which the plugin is asked.
+        assert!((294..=300).contains(&end_of(60, 6, 24)), "{}", end_of(60, 6, 24));
+        assert!((154..=160).contains(&end_of(60, 6, 10)), "{}", end_of(60, 6, 10));
+        assert_eq!(end_of(60, 59, 3600), 59 + 3600 + 1);
     }
 }
