@@ -13,7 +13,8 @@ use nri_proto::{Container, Eviction, Pod, Update};
 ///
 /// A method may be called at any time, also while the runtime calls the [`Handle`](crate::Handle)
 /// of the namespace: a plugin may ask for an update of one container while another is created. So
-/// no method may wait for a lock that the runtime holds when it calls the handle.
+/// no method may wait for a lock that the runtime holds when it calls the handle, or when it drops
+/// the future of a request.
 ///
 /// The domain lives as long as the [`Nri`](crate::Nri) and its handles. If the domain owns its own
 /// handle, directly or through other values, both live as long as the process. To avoid that, hold

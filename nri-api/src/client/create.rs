@@ -152,8 +152,9 @@ impl NamespaceClient {
         let MergedCreate { adjustment, updates, evictions, owners, container } =
             pending.operation().create_container(container).await?;
         let context = RequestContext { event: Event::CreateContainer, pod };
-        self.instance.evict(Some(Arc::clone(&self.namespace)), evictions, Some(context.clone()));
-        self.instance.apply_updates(&self.namespace, context, updates, &owners).await;
+        let updated = self.instance.apply_updates(&self.namespace, context.clone(), updates, &owners);
+        self.instance.evict(Some(Arc::clone(&self.namespace)), evictions, Some(context));
+        updated.await;
         pending.mark_approved()?;
         Ok(Creation { pending: Some(pending), adjustment, owners, container })
     }

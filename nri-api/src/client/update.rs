@@ -165,8 +165,9 @@ impl NamespaceClient {
         let mut pending = PendingChange::new(&self, Arc::clone(&pod), Some(id.clone()));
         pending.key = Some(approval.grant(operation, |_| ()));
         let context = RequestContext { event: Event::UpdateContainer, pod };
-        self.instance.evict(Some(Arc::clone(&self.namespace)), evictions, Some(context.clone()));
-        self.instance.apply_updates(&self.namespace, context, others, &owners).await;
+        let updated = self.instance.apply_updates(&self.namespace, context.clone(), others, &owners);
+        self.instance.evict(Some(Arc::clone(&self.namespace)), evictions, Some(context));
+        updated.await;
         let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
         let plugins = plugins_of(&owners, &id).into_iter().map(str::to_owned).collect();
         Ok(ContainerUpdate { pending: Some(pending), resources: merged.or(resources), plugins })

@@ -25,16 +25,37 @@ pub(crate) struct RequestContext {
 impl Instance {
     /// Applies updates that plugins asked for in their replies to a request in the namespace `own`.
     /// Failures are recorded in the ledger.
-    pub(crate) async fn apply_updates(
-        &self,
+    ///
+    /// A task calls the domain, so that no code of the runtime runs while the request is polled. The
+    /// task begins at once, and the returned future waits for its end.
+    pub(crate) fn apply_updates(
+        self: &Arc<Self>,
         own: &Arc<Namespace>,
         context: RequestContext,
         updates: Vec<Update>,
         owners: &Owners,
-    ) {
-        if updates.is_empty() {
-            return;
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let task = (!updates.is_empty()).then(|| {
+            let (instance, own, owners) = (Arc::clone(self), Arc::clone(own), owners.clone());
+            let applying = async move { instance.apply_updates_now(&own, &context, updates, &owners).await };
+            self.tasks.spawn_on(applying, &self.runtime)
+        });
+        async move {
+            if let Some(task) = task {
+                // An error means that the Tokio runtime was shut down: a domain that panics fails its
+                // call.
+                let _ = task.await;
+            }
         }
+    }
+
+    async fn apply_updates_now(
+        &self,
+        own: &Arc<Namespace>,
+        context: &RequestContext,
+        updates: Vec<Update>,
+        owners: &Owners,
+    ) {
         let (requester, deadline) = (Requester::Owners(owners), self.namespaces.deadline());
         for FailedUpdate { update, reason } in self.namespaces.update(Some(own), updates, requester, deadline).await {
             let id = &update.container_id;
@@ -43,7 +64,7 @@ impl Instance {
                 plugins.insert(NOBODY);
             }
             for plugin in plugins {
-                self.record_update_failure(plugin, Some(&context), id, reason.clone());
+                self.record_update_failure(plugin, Some(context), id, reason.clone());
             }
         }
     }
