@@ -28,7 +28,7 @@ pub(super) struct SocketFile {
 /// Creates a listening socket. Replaces a stale one. If a group is given, its processes can
 /// connect.
 pub(super) fn bind(path: PathBuf, gid: Option<u32>) -> Result<(SocketFile, UnixListener), BindError> {
-    secure(directory_of(&path), gid)?;
+    secure(&path, gid)?;
     let _locked = lock(&path)?;
     remove_stale(&path)?;
     let failed = |source| BindError::Listen { path: path.clone(), source };
@@ -47,11 +47,11 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates the directory if it does not exist, and checks that it is safe. If a group is given,
-/// opens the directory for the group.
-fn secure(dir: &Path, gid: Option<u32>) -> Result<(), BindError> {
-    let missing: Vec<_> =
-        dir.ancestors().skip(1).take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+/// Creates the directory of the socket if it does not exist, and checks that it is safe. If a group
+/// is given, opens the directory for the group.
+fn secure(path: &Path, gid: Option<u32>) -> Result<(), BindError> {
+    let dir = directory_of(path);
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -66,7 +66,8 @@ fn secure(dir: &Path, gid: Option<u32>) -> Result<(), BindError> {
         return Err(BindError::WritableDirectory { dir: dir.to_owned(), mode: mode.as_raw_mode() & 0o7777 });
     }
     match gid {
-        Some(gid) => missing.into_iter().rev().chain([dir]).try_for_each(|dir| group::open_directory(dir, gid)),
+        Some(gid) if missing.is_empty() => group::open_existing(dir, path, gid),
+        Some(gid) => missing.into_iter().rev().try_for_each(|dir| group::open_directory(dir, gid)),
         None => Ok(()),
     }
 }

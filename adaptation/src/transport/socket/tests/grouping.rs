@@ -37,6 +37,19 @@ async fn each_start_gives_socket_and_directory_to_the_group_that_is_set_then() {
     assert_eq!(mode(&path), 0o600, "without a group nobody else reaches it");
 }
 
+/// The directory may be the home of root.
+#[tokio::test]
+async fn a_directory_with_other_files_stays_closed_to_the_group() {
+    for permissions in [0o700, 0o750] {
+        let (directory, path) = place();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(permissions)).unwrap();
+        fs::write(directory.path().join("secret"), "").unwrap();
+        let before = gid(directory.path());
+        let _socket = Socket::bind_for_group(&path, group()).unwrap();
+        assert_eq!((mode(directory.path()), gid(directory.path())), (permissions, before));
+    }
+}
+
 #[tokio::test]
 async fn a_directory_with_permissions_of_its_own_keeps_them_whatever_group_has_the_socket() {
     for permissions in [0o711, 0o755, 0o1777] {
