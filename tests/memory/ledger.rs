@@ -41,7 +41,8 @@ fn the_ledger_holds_no_more_than_it_says() {
 fn what_is_read_of_the_ledger_is_bounded_whatever_plugins_put_into_it() {
     alone(async {
         let limit = MIB;
-        for value in [texts, rules, options, hooks, filled_hooks, syscalls, named_syscalls, flags, nothing] {
+        let calls = [syscalls, named_syscalls, syscalls_with_arguments];
+        for value in [texts, rules, options, hooks, filled_hooks, flags, nothing].into_iter().chain(calls) {
             for (n_changes, length) in [(1000, 0), (1000, 1), (1000, 3), (500, 9), (10, 100), (1, 10_000)] {
                 let mut ledger = Ledger::new(limit);
                 for n in 0..20 {
@@ -125,6 +126,13 @@ fn syscalls(length: usize) -> Option<Value> {
 /// Names that are just so long that their lengths are not below 32.
 fn named_syscalls(length: usize) -> Option<Value> {
     let syscall = Syscall { names: vec!["n".repeat(32)], ..Syscall::default() };
+    Some(Seccomp { syscalls: vec![syscall; length], ..Seccomp::default() }.into())
+}
+
+/// Arguments with texts that are just so long that no length is below 32.
+fn syscalls_with_arguments(length: usize) -> Option<Value> {
+    let arg = SyscallArg { op: "o".repeat(32), ..SyscallArg::default() };
+    let syscall = Syscall { args: vec![arg], ..Syscall::default() };
     Some(Seccomp { syscalls: vec![syscall; length], ..Seccomp::default() }.into())
 }
 

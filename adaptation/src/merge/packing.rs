@@ -58,8 +58,13 @@ pub(crate) fn count_parts(bytes: &[u8]) -> usize {
     records(bytes).map(|(record, _)| parts_of_change(record)).sum()
 }
 
+/// The tag of `LinuxSyscall.args`.
+const SYSCALL_ARGS: u8 = 4 << 3 | 2;
+
 /// A part of less than 32 bytes is preceded by its length, which is a byte below 32. Text has
-/// hardly any such bytes. The value itself counts as two.
+/// hardly any such bytes. The tag of the arguments of a system call counts, too: they are the only
+/// messages in a message in a list, and take more memory than bytes also when they are longer. The
+/// value itself counts as two.
 fn parts_of_change(record: &[u8]) -> usize {
     let mut input = Reader::new(record);
     let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));
@@ -68,7 +73,7 @@ fn parts_of_change(record: &[u8]) -> usize {
     let values = kinds.filter(|&kind| kind != kind::NOTHING).map(|kind| (kind, input.sized().unwrap_or_default()));
     let parts = values.map(|(kind, value)| match kind {
         kind::TEXT | kind::SIGNED | kind::UNSIGNED | kind::FLAG => 0,
-        _ => 2 + value.iter().filter(|&&byte| byte < 32).count(),
+        _ => 2 + value.iter().filter(|&&byte| byte < 32 || byte == SYSCALL_ARGS).count(),
     });
     parts.sum()
 }
