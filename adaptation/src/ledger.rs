@@ -1,6 +1,6 @@
 //! The history of what plugins changed, refused and missed, limited in bytes.
 //!
-//! Each record has an [`Occasion`] (when, which plugin, which request) and says [`EntryKind`] happened.
+//! Each record has an [`Occasion`] (when, which plugin, which request) and an [`EntryKind`].
 //! Readers get an [`Entry`] for each record. If the history exceeds its limit, the oldest entries
 //! are dropped. An entry larger than a fixed share of the limit is stored without its values. The
 //! changes of a reply stay packed until someone reads them: they are written with each request, and
@@ -45,7 +45,7 @@ const SHARE: usize = 16;
 /// use std::sync::Arc;
 /// use std::time::{Duration, SystemTime};
 ///
-/// use nri_adaptation::ledger::{Ledger, Occasion, What};
+/// use nri_adaptation::ledger::{EntryKind, Ledger, Occasion};
 /// use nri_adaptation::merge::CreateMerge;
 /// use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Field, PluginId};
 ///
@@ -68,7 +68,7 @@ const SHARE: usize = 16;
 ///     in_vain: false,
 /// };
 /// ledger.record_applied(&occasion, applied);
-/// ledger.record(&occasion, What::TimedOut);
+/// ledger.record(&occasion, EntryKind::TimedOut);
 ///
 /// let why = ledger.why("9a27", Field::Env, Some("LEVEL"));
 /// assert_eq!(why.len(), 1);
@@ -189,7 +189,7 @@ impl Ledger {
     /// Returns the changes that were applied to a field of a container, in order. With `key`, only
     /// the changes to that entry of the field.
     ///
-    /// Changes that the runtime [could not apply](What::UpdateFailed) are left out. If a plugin
+    /// Changes that the runtime [could not apply](EntryKind::UpdateFailed) are left out. If a
     /// asked for several updates of one container at once and one of them failed, all of them are
     /// left out.
     #[must_use]

@@ -74,7 +74,7 @@ pub async fn run(plugin: impl Plugin, options: Options) -> Result<(), RunError> 
 
 impl Runner {
     /// Checks the options of a plugin, and creates a runner for it. Does not connect yet, but takes
-    /// over the [connection](Connection) that a launched plugin inherits, or closes it.
+    /// over the [connection](crate::Connection) that a launched plugin inherits, or closes it.
     ///
     /// # Errors
     ///

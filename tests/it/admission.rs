@@ -211,7 +211,10 @@ async fn a_peer_of_an_unknown_user_displaces_no_plugin_that_must_be_there() {
         assert_eq!(status.is_none(), is_displaced, "{table}: {status:?}");
         if let Some(status) = status.as_ref() {
             assert_eq!(status.code, Code::ALREADY_EXISTS.into());
-            assert!(status.message.contains("this one is connected to the runtime by an unknown user"), "{status:?}");
+            assert!(
+                status.message.contains("the new one is connected to the runtime by an unknown user"),
+                "{status:?}"
+            );
             drop(guard);
             runtime.until_joined(0).await;
             // Nothing is displaced once the first has left.

@@ -57,7 +57,7 @@ fn a_crate_is_not_written_over_another_nor_under_a_name_that_cannot_be() -> Resu
     write("plugin", "mine", &dir)?;
     let refused = write("plugin", "mine", &dir).unwrap_err();
     ensure!(refused.to_string().contains("is there already"), "{refused}");
-    for name in ["", "Mine", "my_plugin", "-x", "../x"] {
+    for name in ["", "Mine", "my_plugin", "-x", "x-", "x--y", "my-template", "../x"] {
         let refused = write("plugin", name, &place.path().join("other")).unwrap_err();
         ensure!(refused.to_string().contains("is no name for a plugin"), "{refused}");
     }

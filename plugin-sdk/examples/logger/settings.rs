@@ -44,7 +44,8 @@ impl Settings {
     /// Applies a configuration. Settings that it lacks stay as they are, and unknown keys are
     /// ignored.
     pub(crate) fn changed_by(self, config: &str) -> Result<Self, Refusal> {
-        let given: Option<Configuration> = serde_saphyr::from_str(config).map_err(|error| unread(&error))?;
+        let given: Option<Configuration> =
+            serde_saphyr::from_str(config).map_err(|error| unread(&error.without_snippet()))?;
         let given = given.unwrap_or_default();
         let subscribed = given.events.filter(|list| !list.is_empty()).map(|list| events(&list.join(",")));
         Ok(Self {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use nri_proto::quote::line;
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use tracing::{debug, warn};
 use ttrpc::Code;
@@ -141,7 +142,7 @@ impl Service {
         debug!(%event, "received a request");
         let context = self.context(timeout);
         let answer = handler(&context).await.map_err(|refusal| {
-            warn!(%event, reason = %refusal, "the plugin refused the request");
+            warn!(%event, reason = %line(&refusal.to_string()), "the plugin refused the request");
             refusal_status(refusal)
         })?;
         if context.deadline().is_some_and(|deadline| deadline < tokio::time::Instant::now()) {
