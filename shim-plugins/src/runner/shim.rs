@@ -30,6 +30,7 @@ pub struct Shim {
     pub(super) mounts: Mounts,
     pub(super) cleanup: Option<Box<CleanupFn>>,
     pub(super) log_to_containerd: bool,
+    pub(super) needs_task: bool,
     pub(super) clock: Clock,
 }
 
@@ -83,6 +84,7 @@ impl Shim {
             mounts: Mounts::default(),
             cleanup: None,
             log_to_containerd: true,
+            needs_task: true,
             clock: Clock::default(),
         }
     }
@@ -122,6 +124,14 @@ impl Shim {
     {
         self.cleanup = Some(Box::new(move |target| Box::pin(cleanup(target))));
         self
+    }
+
+    /// Lets the shim start although no plugin contributes the Task service of containerd.
+    ///
+    /// Containerd cannot create containers with such a shim.
+    #[must_use]
+    pub fn without_task(self) -> Self {
+        Self { needs_task: false, ..self }
     }
 
     /// Sets the clock for the times in events and exits.
