@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
+use super::abandoned::abandoned;
 use super::builtin::{self, builtin_plugins};
 use super::debug_socket::{self, DebugSocket};
 use super::environment::ControlSignal;
@@ -105,7 +106,12 @@ pub(super) async fn serve(
     if announced.is_ok() {
         info!(plugins = loaded.uris().count(), "serving");
         let mut debug = DebugSocket::open(&context, file.as_ref().map(SocketFile::path));
-        until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &server)).await;
+        tokio::select! {
+            () = until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &server)) => {}
+            () = abandoned(&context.bundle, server.containers(), server.attendance()) => {
+                warn!("the bundle is gone and nobody is connected: ending");
+            }
+        }
     }
     end(file, &shutdown, server, loaded).await;
     announced
