@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::server::Containers;
 
-/// How long a server whose bundle is gone stays without a connection.
+/// How long a server whose bundle is gone stays without a connection on which something came.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The limit of a server to which nobody has ever connected. Containerd connects as soon as it has

@@ -8,15 +8,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 
-/// The number of connections. Clones share it.
+/// The number of connections on which something was received. Clones share it.
+///
+/// A process that only looks whether somebody listens, such as `delete`, does not count.
 #[derive(Clone, Default)]
 pub(crate) struct Attendance(watch::Sender<usize>);
 
 impl Attendance {
-    /// Counts a connection until it is dropped.
+    /// Counts a connection from its first byte until it is dropped.
     pub(crate) fn count(&self, stream: UnixStream) -> CountedStream {
-        self.0.send_modify(|n| *n += 1);
-        CountedStream { stream, attendance: self.clone() }
+        CountedStream { stream, attendance: self.clone(), is_counted: false }
     }
 
     /// Returns a receiver of the number of connections.
@@ -25,10 +26,11 @@ impl Attendance {
     }
 }
 
-/// A connection that is counted.
+/// A connection that is counted once something was received.
 pub(crate) struct CountedStream {
     stream: UnixStream,
     attendance: Attendance,
+    is_counted: bool,
 }
 
 impl CountedStream {
@@ -41,13 +43,21 @@ impl CountedStream {
 
 impl Drop for CountedStream {
     fn drop(&mut self) {
-        self.attendance.0.send_modify(|n| *n -= 1);
+        if self.is_counted {
+            self.attendance.0.send_modify(|n| *n -= 1);
+        }
     }
 }
 
 impl AsyncRead for CountedStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let n_before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        if !self.is_counted && into.filled().len() > n_before {
+            self.is_counted = true;
+            self.attendance.0.send_modify(|n| *n += 1);
+        }
+        read
     }
 }
 

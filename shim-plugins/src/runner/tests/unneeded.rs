@@ -1,8 +1,8 @@
 //! Tests of servers that nobody needs any longer.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 use super::ends::{assignment, server};
@@ -123,24 +123,29 @@ async fn a_server_whose_bundle_is_gone_ends_after_a_minute_without_a_connection(
     assert_eq!(abandoned_after(&bundle, &guard, &attendance).await, Duration::from_secs(10));
 
     std::fs::create_dir(&bundle).unwrap();
-    let connected = || {
-        let (_, theirs) = UnixStream::pair().unwrap();
-        theirs.set_nonblocking(true).unwrap();
-        attendance.count(tokio::net::UnixStream::from_std(theirs).unwrap())
+    let connect = async |greeting: &[u8]| {
+        let (mut ours, theirs) = tokio::net::UnixStream::pair().unwrap();
+        ours.write_all(greeting).await.unwrap();
+        drop(ours);
+        let mut theirs = attendance.count(theirs);
+        theirs.read_to_end(&mut Vec::new()).await.unwrap();
+        theirs
     };
-    let first = connected();
+    let first = connect(b"hello").await;
     let story = async {
         tokio::time::sleep(Duration::from_secs(1000)).await;
         drop(first);
         // The daemon restarts for longer than the limit, and the bundle is there.
         tokio::time::sleep(Duration::from_secs(500)).await;
-        let second = connected();
+        let second = connect(b"hello").await;
         std::fs::remove_dir(&bundle).unwrap();
         tokio::time::sleep(Duration::from_secs(1000)).await;
         drop(second);
         tokio::time::sleep(Duration::from_secs(59)).await;
-        // A short connection counts, too.
-        drop(connected());
+        // A short connection counts, too, but not one without a word, as that of `delete`.
+        drop(connect(b"hello").await);
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        drop(connect(b"").await);
         Duration::from_secs(2559)
     };
     let (after, gone) = tokio::join!(abandoned_after(&bundle, &guard, &attendance), story);
