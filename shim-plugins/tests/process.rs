@@ -39,6 +39,23 @@ fn what_the_code_of_a_shim_prints_in_delete_does_not_get_into_the_answer() {
     assert_eq!(DeleteResponse::parse_from_bytes(&output.stdout).unwrap().exit_status, 137);
 }
 
+#[test]
+fn a_print_before_the_shim_runs_is_named_as_the_cause_of_a_start_that_fails() {
+    let container = Container::new();
+    let started = container.begin_with(container.command("rude_shim", "start").env("RUDE", "1"));
+    let output = started.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let cause = "could not serve: the program printed \"Starting my shim!\" to standard output before Shim::run, ";
+    assert!(errors.contains(cause), "{errors}");
+    container.nothing_is_left("after it failed");
+    // A print in a plugin does no harm.
+    let started = container.begin_with(&mut container.command("rude_shim", "start"));
+    let output = started.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    BootstrapResult::parse_from_bytes(&output.stdout).unwrap();
+}
+
 /// The kills of one run. An operator may ask for more with `NRI_KILLS`.
 const KILLS: u32 = 30;
 
@@ -46,7 +63,7 @@ const KILLS: u32 = 30;
 /// machine.
 const GONE_LIMIT: Duration = Duration::from_secs(40);
 
-/// A container of `hello_shim` as containerd 2.4 would start it, in a namespace of its own.
+/// A container as containerd 2.4 would start it, in a namespace of its own.
 struct Container {
     dir: TempDir,
     namespace: String,
@@ -64,21 +81,26 @@ impl Container {
         self.dir.path().join("c1")
     }
 
-    fn command(&self, action: &str) -> Command {
-        let mut command = Command::new(example("hello_shim"));
+    fn command(&self, shim: &str, action: &str) -> Command {
+        let mut command = Command::new(example(shim));
         command.args(["-namespace", &self.namespace, "-id", "c1", "-address", "/nowhere", action]);
         command.current_dir(self.bundle()).stderr(Stdio::piped()).stdout(Stdio::piped()).stdin(Stdio::piped());
         command
     }
 
-    /// Makes the bundle, and begins the action `start`.
+    /// Makes the bundle, and begins the action `start` of `hello_shim`.
     fn begin(&self) -> Child {
+        self.begin_with(&mut self.command("hello_shim", "start"))
+    }
+
+    /// Makes the bundle, and begins the action `start`.
+    fn begin_with(&self, command: &mut Command) -> Child {
         fs::create_dir_all(self.bundle()).unwrap();
         let mut params = BootstrapParams::new();
         params.instance_id = "c1".to_owned();
         params.namespace.clone_from(&self.namespace);
         params.socket_dir = Some(self.dir.path().join("s").display().to_string());
-        let mut child = self.command("start").spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(&params.write_to_bytes().unwrap()).unwrap();
         child
     }
@@ -98,7 +120,7 @@ impl Container {
 
     /// Runs the action `delete`, and removes the bundle.
     fn delete(&self) {
-        let output = self.command("delete").stdin(Stdio::null()).output().unwrap();
+        let output = self.command("hello_shim", "delete").stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         self.remove_bundle();
     }

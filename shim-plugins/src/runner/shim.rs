@@ -42,12 +42,16 @@ pub enum RunError {
     Flags(#[from] FlagError),
 
     /// The action is unknown.
-    #[error("unknown action {0:?}: expected start, delete, serve, plugins ls or plugins graph")]
+    #[error("unknown action {0:?}: expected start, delete, serve, plugins ls, plugins graph or help")]
     UnknownAction(String),
 
     /// The flag `-namespace` is missing or empty.
     #[error("the namespace of a shim must not be empty")]
     NoNamespace,
+
+    /// The flag `-id` is missing or empty.
+    #[error("the id of a container must not be empty")]
+    NoId,
 
     /// The plugins have no valid order.
     #[error(transparent)]
@@ -174,10 +178,15 @@ impl Shim {
             return info::info(self, environment).map_err(RunError::Answer);
         }
         let words: Vec<_> = flags.words.iter().map(String::as_str).collect();
+        if flags.help || environment.args.is_empty() {
+            return info::usage(self, environment).map_err(RunError::Answer);
+        }
         match words[..] {
+            ["help" | "version", ..] => return info::usage(self, environment).map_err(RunError::Answer),
             ["plugins", "ls"] => return print(environment, &info::table(&info::graph(self)?)),
             ["plugins", "graph"] => return print(environment, &info::graph(self)?.dot()),
             _ if flags.namespace.is_empty() => return Err(RunError::NoNamespace),
+            ["start" | "delete", ..] if flags.id.is_empty() => return Err(RunError::NoId),
             _ => {}
         }
         match words[..] {

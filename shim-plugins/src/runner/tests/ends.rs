@@ -269,7 +269,7 @@ async fn a_server_that_cannot_read_what_to_serve_says_why() {
     });
     assert!(simple().serve(server, receive).await.is_err());
     let said = talking.await.unwrap();
-    assert!(said.starts_with("fcould not read the assignment: missing field `context`"), "{said}");
+    assert!(said.starts_with("\u{2}could not read the assignment: missing field `context`"), "{said}");
     assert!(!path.exists());
 }
 
