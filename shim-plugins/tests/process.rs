@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use std::io::Write as _;
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,6 +38,34 @@ fn what_the_code_of_a_shim_prints_in_delete_does_not_get_into_the_answer() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "cleaning up\n");
     assert_eq!(DeleteResponse::parse_from_bytes(&output.stdout).unwrap().exit_status, 137);
+}
+
+#[test]
+fn what_a_server_reports_names_the_container_in_the_log() {
+    let container = Container::new();
+    fs::create_dir_all(container.bundle()).unwrap();
+    let fifo = container.bundle().join("log");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let log = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let mut lines = BufReader::new(log).lines().map(Result::unwrap);
+    let begin = |line: &str| line.starts_with("time=\"") && line.contains("\" level=");
+    let container_name = format!(" id=c1 namespace={}", container.namespace);
+    assert!(container.begin().wait().unwrap().success());
+    let line = lines.next().unwrap();
+    assert!(begin(&line) && line.contains(&format!(" msg=serving{container_name} plugins=")), "{line}");
+    container.send(Signal::TERM);
+    container.all_end("told to end");
+
+    // A server without its `start` reports why it ends.
+    let (_, handshake) = UnixStream::pair().unwrap();
+    let socket = UnixListener::bind(container.dir.path().join("x")).unwrap();
+    let mut server = container.command("hello_shim", "serve");
+    server.stdin(OwnedFd::from(socket)).stdout(OwnedFd::from(handshake));
+    let output = server.spawn().unwrap().wait_with_output().unwrap();
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(begin(&line) && line.contains("msg=\"could not serve: could not read the assignment: "), "{line}");
+    assert!(line.ends_with(&format!("{container_name}\n")), "{line}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
     if shim.log_to_containerd
         && let Ok(fifo) = log::open(Path::new("."))
     {
-        log::install(fifo, flags.debug);
+        log::install(fifo, flags);
     }
     raise_oom_score();
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::delete::{self, CleanupFn, CleanupReport, CleanupTarget, DeleteError};
 use super::environment::{ControlSignal, Environment, ServerParams};
 use super::flags::{FlagError, Flags};
+use super::log_format::LineFormat;
 use super::mounts::Mounts;
 use super::serve::{self, ServeError};
 use super::start::{self, StartError};
@@ -156,8 +157,15 @@ impl Shim {
             Ok(environment) => environment,
             Err(error) => return self.report(&error),
         };
+        let args = environment.args.clone();
         match self.run_in(environment) {
             Ok(()) => ExitCode::SUCCESS,
+            // The standard error of a server is the log of containerd.
+            Err(error @ RunError::Serve(_)) if !matches!(error, RunError::Serve(ServeError::NotStarted)) => {
+                let format = LineFormat::new(&Flags::parse(args).unwrap_or_default());
+                let _ = io::stderr().write_all(format.error_line(&ErrorChain(&error).to_string()).as_bytes());
+                ExitCode::FAILURE
+            }
             Err(error) => self.report(&error),
         }
     }
