@@ -64,10 +64,8 @@ async fn shut_down(running: &RunningShim) {
 
 /// Returns whether the server still creates containers. One that ends refuses.
 async fn serves(running: &RunningShim) -> bool {
-    match create(running, "bad").await.unwrap_err() {
-        ttrpc::Error::RpcStatus(status) => status.code() == ttrpc::Code::ALREADY_EXISTS,
-        _ => false,
-    }
+    let error = create(running, "bad").await.unwrap_err();
+    matches!(error, ttrpc::Error::RpcStatus(status) if status.code() == ttrpc::Code::ALREADY_EXISTS)
 }
 
 #[tokio::test]
