@@ -73,8 +73,8 @@ impl Plugin {
     }
 }
 
-/// Decodes the configuration table of a plugin.
-type Decode<C> = fn(Option<toml::Table>) -> Result<config::DecodedConfig<C>, toml::de::Error>;
+/// Decodes the settings of a plugin.
+type Decode<C> = fn(Option<toml::Value>) -> Result<config::DecodedConfig<C>, toml::de::Error>;
 
 /// Builds a [`Plugin`]. [`PluginBuilder::init`] completes the plugin.
 pub struct PluginBuilder<T: ?Sized, R = (), C = ()> {
@@ -156,7 +156,7 @@ pub(crate) trait Initializer: Send + Sync {
     /// future, and the keys of the configuration that are unknown.
     fn prepare(
         &self,
-        table: Option<toml::Table>,
+        settings: config::PluginSettings,
         context: &Arc<ShimContext>,
         values: &LoadedValues,
     ) -> Result<PreparedInit, InitFailure>;
@@ -186,12 +186,16 @@ where
 {
     fn prepare(
         &self,
-        table: Option<toml::Table>,
+        settings: config::PluginSettings,
         context: &Arc<ShimContext>,
         values: &LoadedValues,
     ) -> Result<PreparedInit, InitFailure> {
         let requested = self.request.take(values)?;
-        let config::DecodedConfig { config, unknown_keys } = (self.decode)(table).map_err(InitFailure::Config)?;
+        let decoded = (self.decode)(settings.table.clone()).map_err(|source| {
+            let place = settings.place_of(&source, self.decode).map(str::to_owned);
+            InitFailure::Config { place, source }
+        });
+        let config::DecodedConfig { config, unknown_keys } = decoded?;
         let init = (self.init)(InitContext { config, context: Arc::clone(context), uri: self.uri.clone() }, requested);
         let init = async move {
             let Provided { value, contributions } = init.await?;

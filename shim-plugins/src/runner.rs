@@ -3,11 +3,13 @@
 //! - `shim`: the type [`Shim`], which dispatches the command line. `environment`, `flags`,
 //!   `bootstrap`, `options`: what the process reads.
 //! - `start`, `delete`, `serve`, `info`: the actions. `handshake`: how `start` talks to the server.
+//!   `abandoned`: when a server that nobody needs ends.
 //! - `program`: the server as a process of its own. `shim_server`: what listens and answers.
-//!   `builtin`: the plugins that every shim has. `log`: the log FIFO. `mounts`: the mounts that a
-//!   shim performs itself. `group`: which containers share a shim.
+//!   `builtin`: the plugins that every shim has. `log`, `log_format`: the log FIFO, and its lines.
+//!   `mounts`: the mounts that a shim performs itself. `group`: which containers share a shim.
 //! - `socket`, `socket_path`, `socket_lock`, `debug_socket`, `probe`: the sockets of a shim.
 
+mod abandoned;
 mod bootstrap;
 mod builtin;
 mod debug_socket;
@@ -18,6 +20,7 @@ mod group;
 mod handshake;
 pub(crate) mod info;
 mod log;
+mod log_format;
 mod mounts;
 mod options;
 mod probe;

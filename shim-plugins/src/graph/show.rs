@@ -14,13 +14,16 @@ impl Graph {
     /// `status` returns the status of the plugin of an index.
     pub fn table(&self, status: impl Fn(usize) -> String) -> String {
         let disabled = (0..self.nodes.len()).filter(|&index| !self.enabled[index]);
-        let row = |index: usize| {
+        // One need for each line, because the names are long.
+        let rows_of = |index: usize| {
             let Node { uri, needs, .. } = &self.nodes[index];
-            let needs: Vec<_> = needs.iter().map(need).collect();
-            let needs = if needs.is_empty() { "-".to_owned() } else { needs.join(",") };
-            [uri.kind.clone(), uri.id.clone(), needs, status(index)]
+            let mut needs = needs.iter().map(need);
+            let first = needs.next().unwrap_or_else(|| "-".to_owned());
+            let mut rows = vec![[uri.kind.clone(), uri.id.clone(), first, status(index)]];
+            rows.extend(needs.map(|need| [String::new(), String::new(), need, String::new()]));
+            rows
         };
-        let rows: Vec<_> = self.order.iter().copied().chain(disabled).map(row).collect();
+        let rows: Vec<_> = self.order.iter().copied().chain(disabled).flat_map(rows_of).collect();
         aligned(&rows)
     }
 
@@ -85,7 +88,8 @@ fn aligned(rows: &[[String; 4]]) -> String {
     let head = HEAD.map(str::to_owned);
     for [kind, id, needs, status] in std::iter::once(&head).chain(rows) {
         let [kinds, ids, all_needs] = widths;
-        let _ = writeln!(table, "{kind:kinds$}  {id:ids$}  {needs:all_needs$}  {status}");
+        let line = format!("{kind:kinds$}  {id:ids$}  {needs:all_needs$}  {status}");
+        let _ = writeln!(table, "{}", line.trim_end());
     }
     table
 }

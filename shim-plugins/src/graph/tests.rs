@@ -146,10 +146,11 @@ fn plugins_are_shown_as_a_table_and_as_a_drawing() {
     let table = graph.table(|index| index.to_string());
     assert_eq!(
         table,
-        "TYPE   ID  REQUIRES      STATUS\n\
-         event  p   -             1\n\
-         task   v2  event.p,x.y?  0\n\
-         off    x   -             2\n"
+        "TYPE   ID  REQUIRES  STATUS\n\
+         event  p   -         1\n\
+         task   v2  event.p   0\n\
+         \x20          x.y?\n\
+         off    x   -         2\n"
     );
     let dot = graph.dot();
     assert!(dot.contains("\"task.v2\" -> \"event.p\";"), "{dot}");

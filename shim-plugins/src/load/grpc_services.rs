@@ -25,6 +25,11 @@ impl GrpcServices {
         self.routes.is_empty() && self.ttrpc.is_empty() && self.tcp.is_empty()
     }
 
+    /// Returns whether a plugin contributes a service of this name on the socket of the shim.
+    pub(crate) fn serves(&self, service: &str) -> bool {
+        self.routes.contains_key(service) || self.ttrpc.contains_key(service)
+    }
+
     /// Checks the contributions of a plugin: service names must be unique at each socket, and a TCP
     /// listener must be on the loopback unless its plugin allows other addresses.
     pub(crate) fn check(&self, uri: &Uri, contributions: &GrpcContributions) -> Result<(), InitFailure> {

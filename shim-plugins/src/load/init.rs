@@ -26,9 +26,9 @@ pub(super) async fn initialize(
 ) -> Result<ErasedProvided, NotLoaded> {
     let uri = plugin.uri();
     debug!(plugin = %uri, "loading plugin");
-    let table = configuration.table(uri);
+    let settings = configuration.settings(uri);
     let running = AssertUnwindSafe(async {
-        let prepared = plugin.init.prepare(table, context, values).map_err(NotLoaded::Failed)?;
+        let prepared = plugin.init.prepare(settings, context, values).map_err(NotLoaded::Failed)?;
         for key in prepared.unknown_keys {
             warn!(plugin = %uri, key, "plugin has no such setting");
         }

@@ -197,6 +197,21 @@ impl Loaded {
         self.services.is_empty()
     }
 
+    /// Returns whether a plugin contributes a service of this name, over ttrpc or over gRPC.
+    pub(crate) fn serves(&self, service: &str) -> bool {
+        #[cfg(feature = "grpc")]
+        if self.grpc.serves(service) {
+            return true;
+        }
+        self.services.contains_key(service)
+    }
+
+    /// Returns the plugins that were not loaded, and why, in the order of registration.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = (&Uri, &LoadOutcome)> {
+        let uris = self.graph.nodes().iter().map(|node| &node.uri);
+        uris.zip(&self.outcomes).filter(|(_, outcome)| !matches!(outcome, LoadOutcome::Loaded))
+    }
+
     /// Returns the interceptors of all plugins, the outermost first.
     pub(crate) fn interceptors(&self) -> Arc<[Arc<dyn Interceptor>]> {
         self.plugins.iter().flat_map(|plugin| plugin.interceptors.iter().cloned()).collect()

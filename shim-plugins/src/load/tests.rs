@@ -168,13 +168,56 @@ async fn configuration_comes_from_several_places_and_the_last_word_counts() {
     assert_eq!(text(load_with([plugin()], caller.clone().overridden_by(file)).await), Ok(()));
     let wrong: Configuration = "[plugins.\"k.b\"]\nsize = 'big'".parse().unwrap();
     let error = text(load_with([plugin()], caller.overridden_by(wrong)).await).unwrap_err();
-    assert!(error.contains("invalid configuration: invalid type: string \"big\""), "{error}");
+    assert!(error.contains("invalid configuration (line 2): invalid type: string \"big\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_plugin_of_best_effort_with_a_setting_of_the_wrong_type_has_failed_and_the_shim_goes_on() {
+    let taking = |slot| Plugin::at(slot).best_effort().configured::<Settings>();
+    let plugins = || {
+        let none = Plugin::at(Slot::<u32>::new("k", "c")).best_effort();
+        [
+            taking(A).init(|_, ()| async { Ok(Provided::new(Arc::new(1))) }),
+            none.init(|_, ()| async { Ok(Provided::new(Arc::new(1))) }),
+            number(Slot::new("k", "d"), &Diary::default()),
+        ]
+    };
+    let file = std::path::Path::new("/etc/shim.toml");
+    let cases = [
+        // The wrong setting is named, not the one before it.
+        (
+            "[plugins.\"k.a\"]\nname = 'x'\nsize = 'big'",
+            "k.a",
+            "(/etc/shim.toml, line 3): invalid type: string \"big\"",
+        ),
+        ("\n[plugins]\n\"k.a\".size = 'big'", "k.a", "(/etc/shim.toml, line 3): invalid type: string \"big\""),
+        ("\n[plugins]\n\"k.a\" = 'big'", "k.a", "(/etc/shim.toml, line 3): invalid type: string \"big\""),
+        ("[plugins]\n\"k.c\" = 5", "k.c", "(/etc/shim.toml, line 2): invalid type: integer `5`"),
+    ];
+    for (text, wrong, reason) in cases {
+        let configuration = Configuration::default().overridden_by(Configuration::parse(text, Some(file)).unwrap());
+        // As `start` sends it to the server.
+        let sent: Configuration = serde_json::from_slice(&serde_json::to_vec(&configuration).unwrap()).unwrap();
+        assert_eq!(sent, configuration);
+        let loaded = load_with(plugins(), sent).await.unwrap();
+        let outcome = |uri: &str| loaded.outcome(&Uri::new("k", &uri[2..])).unwrap().to_string();
+        assert!(outcome(wrong).starts_with(&format!("failed: invalid configuration {reason}")), "{}", outcome(wrong));
+        assert!(!outcome(wrong).contains('\n'), "{}", outcome(wrong));
+        assert_eq!(outcome("k.d"), "ok");
+        assert_eq!(loaded.uris().count(), 2);
+    }
+    // What the author set has no place, even if a text had another value before.
+    let text = Configuration::parse("[plugins.\"k.a\"]\nsize = 1", Some(file)).unwrap();
+    let author = Configuration::default().with(&A.uri(), "size = 'big'".parse().unwrap());
+    let loaded = load_with(plugins(), text.overridden_by(author)).await.unwrap();
+    let outcome = loaded.outcome(&A.uri()).unwrap().to_string();
+    assert!(outcome.starts_with("failed: invalid configuration: invalid type"), "{outcome}");
 }
 
 #[test]
 fn a_table_is_decoded_and_unknown_keys_are_said() {
     let table: toml::Table = "size = 2\nnmae = 'x'".parse().unwrap();
-    let decoded = config::decode::<Settings>(Some(table)).unwrap();
+    let decoded = config::decode::<Settings>(Some(toml::Value::Table(table))).unwrap();
     assert_eq!((decoded.config.size, decoded.unknown_keys), (2, vec!["nmae".to_owned()]));
     assert!("plugin = {}".parse::<Configuration>().is_err(), "a misspelt table is refused");
 }

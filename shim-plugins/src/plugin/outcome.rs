@@ -64,8 +64,13 @@ pub enum InitFailure {
     Dependency(#[from] DependencyError),
 
     /// The configuration of the plugin is invalid.
-    #[error("invalid configuration")]
-    Config(#[source] toml::de::Error),
+    #[error("invalid configuration{}", place.as_ref().map_or_else(String::new, |place| format!(" ({place})")))]
+    Config {
+        /// The file and the line of the setting, as far as they are known.
+        place: Option<String>,
+        /// The cause.
+        source: toml::de::Error,
+    },
 
     /// Another plugin contributes the same service.
     #[error("service {service} is already served by {other}")]
@@ -90,10 +95,11 @@ pub(crate) struct ErrorChain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        let one_line = |error: &dyn Error| error.to_string().trim().replace('\n', " ");
+        write!(f, "{}", one_line(self.0))?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
+            write!(f, ": {}", one_line(error))?;
             cause = error.source();
         }
         Ok(())

@@ -32,6 +32,11 @@ impl Shutdown {
         self.requested.cancelled().await;
     }
 
+    /// Returns the token that [`Shutdown::request`] cancels.
+    pub(crate) fn request_token(&self) -> CancellationToken {
+        self.requested.clone()
+    }
+
     /// Returns a token that is cancelled when the end of the shim is requested.
     pub fn token(&self) -> CancellationToken {
         self.requested.child_token()

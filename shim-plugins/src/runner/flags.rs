@@ -6,6 +6,7 @@ pub(crate) struct Flags {
     pub(crate) debug: bool,
     pub(crate) version: bool,
     pub(crate) info: bool,
+    pub(crate) help: bool,
     pub(crate) namespace: String,
     pub(crate) id: String,
     pub(crate) socket: String,
@@ -85,6 +86,7 @@ impl Flags {
             "debug" => Some(&mut self.debug),
             "v" | "version" => Some(&mut self.version),
             "info" => Some(&mut self.info),
+            "h" | "help" => Some(&mut self.help),
             _ => None,
         }
     }

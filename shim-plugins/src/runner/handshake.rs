@@ -30,9 +30,14 @@ const MAX_REASON: u64 = 64 << 10;
 /// How long the server may take to report its failure.
 const REASON_LIMIT: Duration = Duration::from_secs(2);
 
-const READY: u8 = b'r';
-const FAILED: u8 = b'f';
-const ANSWERED: u8 = b'a';
+/// The messages. No text begins with these bytes: the handshake is the standard output of the
+/// server, and the program may print there before `Shim::run`.
+const READY: u8 = 0x01;
+const FAILED: u8 = 0x02;
+const ANSWERED: u8 = 0x03;
+
+/// How many bytes that are not of the handshake are quoted.
+const MAX_QUOTE: usize = 60;
 
 /// Why the server that `start` started does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,16 @@ pub enum ServerError {
     /// The server reported this error.
     #[error("{0}")]
     Failed(String),
+
+    /// The program printed something where the server reports.
+    #[error(
+        "the program printed {begin:?} to standard output before Shim::run, but containerd takes all of standard \
+         output for the answer: print to standard error, or use tracing in plugins"
+    )]
+    Printed {
+        /// The first bytes that it printed.
+        begin: String,
+    },
 
     /// The server ended without a report.
     #[error("the server ended before it was ready")]
@@ -87,12 +102,25 @@ impl HandshakeClient {
         self.0.set_read_timeout(Some(rest))?;
         let mut answer = [0];
         self.0.read_exact(&mut answer)?;
-        if answer == [READY] {
-            return Ok(Ok(()));
+        match answer {
+            [READY] => Ok(Ok(())),
+            [FAILED] => {
+                let mut reason = Vec::new();
+                let _ = (&self.0).take(MAX_REASON).read_to_end(&mut reason);
+                Ok(Err(ServerError::Failed(String::from_utf8_lossy(&reason).into_owned())))
+            }
+            [first] => Ok(Err(ServerError::Printed { begin: self.printed(first) })),
         }
-        let mut reason = Vec::new();
-        let _ = (&self.0).take(MAX_REASON).read_to_end(&mut reason);
-        Ok(Err(ServerError::Failed(String::from_utf8_lossy(&reason).into_owned())))
+    }
+
+    /// Returns what the program printed in place of a report: the first line, or the begin of it.
+    fn printed(&self, first: u8) -> String {
+        let mut begin = [first; MAX_QUOTE];
+        // What was printed in one call is there already.
+        let n = (&self.0).read(&mut begin[1..]).unwrap_or(0);
+        let printed = &begin[..=n];
+        let end = printed.iter().position(|byte| matches!(byte, b'\n' | &READY | &FAILED)).unwrap_or(printed.len());
+        String::from_utf8_lossy(&printed[..end]).into_owned()
     }
 
     /// Confirms that containerd has the address.

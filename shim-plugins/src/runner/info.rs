@@ -23,6 +23,27 @@ pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<
     environment.output.flush()
 }
 
+/// What people and containerd may ask of a shim.
+const USAGE: &str = "
+This is a shim for containerd, which runs it for each container. People may run:
+  plugins ls     lists the plugins of the shim in the order of loading
+  plugins graph  draws the plugins for Graphviz
+  -v             shows the version
+  help           shows this text
+
+Containerd runs, in the bundle of a container:
+  -namespace NAME -id ID -address SOCKET [-debug] start
+  -namespace NAME -id ID -address SOCKET -bundle DIRECTORY delete
+  -info
+";
+
+/// Writes the version of the shim, and how it is used.
+pub(super) fn usage(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
+    version(shim, environment)?;
+    environment.output.write_all(USAGE.as_bytes())?;
+    environment.output.flush()
+}
+
 /// Writes the encoded `RuntimeInfo` that containerd reads.
 pub(super) fn info(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
     let mut version = RuntimeVersion::new();

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::flags::Flags;
+use super::log_format::LineFormat;
+
 /// The name of the FIFO.
 const FIFO: &str = "log";
 
@@ -30,11 +33,12 @@ pub(crate) fn open(bundle: &Path) -> io::Result<File> {
 }
 
 /// Installs a subscriber that writes the log of this process to a file.
-pub(crate) fn install(file: File, debug: bool) {
-    let level = if debug { tracing::Level::DEBUG } else { tracing::Level::INFO };
+pub(crate) fn install(file: File, flags: &Flags) {
+    let level = if flags.debug { tracing::Level::DEBUG } else { tracing::Level::INFO };
     let lines = LogWriter(Arc::new(file));
     // A subscriber that the author has installed stays.
-    let _ = tracing_subscriber::fmt().with_writer(lines).with_max_level(level).with_ansi(false).try_init();
+    let subscriber = tracing_subscriber::fmt().with_writer(lines).with_max_level(level).with_ansi(false);
+    let _ = subscriber.event_format(LineFormat::new(flags)).try_init();
 }
 
 /// Cuts a line that is too long for one atomic write.

@@ -45,19 +45,22 @@ pub enum OptionsError {
 pub(crate) fn configuration(extensions: &[Any]) -> Result<Configuration, OptionsError> {
     let mut configuration = Configuration::default();
     for extension in extensions {
-        for text in texts(extension)? {
-            let more = text.parse().map_err(OptionsError::Text)?;
+        for (file, text) in texts(extension)? {
+            let more = Configuration::parse(&text, file.as_deref()).map_err(OptionsError::Text)?;
             configuration = configuration.overridden_by(more);
         }
     }
     Ok(configuration)
 }
 
+/// A text, and the file that it is from.
+type SourceText = (Option<PathBuf>, String);
+
 /// Returns the configuration texts of an extension.
-fn texts(extension: &Any) -> Result<Vec<String>, OptionsError> {
+fn texts(extension: &Any) -> Result<Vec<SourceText>, OptionsError> {
     let name = extension.type_url.rsplit('/').next().unwrap_or_default();
     match name {
-        CONFIGURATION => Ok(vec![text(extension.value.clone())?]),
+        CONFIGURATION => Ok(vec![(None, text(extension.value.clone())?)]),
         RUNTIME_OPTIONS => runtime_options(&extension.value),
         _ => Ok(Vec::new()),
     }
@@ -68,16 +71,19 @@ fn text(bytes: Vec<u8>) -> Result<String, OptionsError> {
 }
 
 /// Reads `runtimeoptions.v1.Options`: field 2 is the path of a file, field 3 a text.
-fn runtime_options(message: &[u8]) -> Result<Vec<String>, OptionsError> {
+fn runtime_options(message: &[u8]) -> Result<Vec<SourceText>, OptionsError> {
     let message = Empty::parse_from_bytes(message).map_err(OptionsError::Message)?;
     let mut texts = Vec::new();
     for (number, value) in message.special_fields.unknown_fields().iter() {
         match (number, value) {
             (2, UnknownValueRef::LengthDelimited(path)) if !path.is_empty() => {
                 let path = PathBuf::from(text(path.to_vec())?);
-                texts.push(fs::read_to_string(&path).map_err(|source| OptionsError::Read { path, source })?);
+                match fs::read_to_string(&path) {
+                    Ok(text) => texts.push((Some(path), text)),
+                    Err(source) => return Err(OptionsError::Read { path, source }),
+                }
             }
-            (3, UnknownValueRef::LengthDelimited(body)) => texts.push(text(body.to_vec())?),
+            (3, UnknownValueRef::LengthDelimited(body)) => texts.push((None, text(body.to_vec())?)),
             _ => {}
         }
     }

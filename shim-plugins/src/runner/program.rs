@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -25,12 +25,18 @@ const END_PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads the environment of this process.
 pub(super) fn environment() -> io::Result<Environment> {
+    let directory = match env::current_dir() {
+        // `start` was killed, and containerd has already removed the bundle. The server runs on, to
+        // remove the socket.
+        Err(_) if is_listening().unwrap_or(false) => PathBuf::new(),
+        directory => directory?,
+    };
     Ok(Environment {
         args: env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
         vars: env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .collect(),
-        directory: env::current_dir()?,
+        directory,
         input: Box::new(io::stdin()),
         output: keep_output()?,
         socket_dir: PathBuf::from(socket::DEFAULT_DIR),
@@ -73,10 +79,11 @@ impl Launcher for SelfLauncher {
             Ok(fifo) => fifo,
             Err(_) => fs::File::options().write(true).open("/dev/null")?,
         };
+        // The server inherits the working directory of `start`, which is the bundle. Changing to it
+        // again would fail once `start` was killed and the bundle removed.
         let child = Command::new("/proc/self/exe")
             .arg0(env::args_os().next().unwrap_or_default())
             .args(args)
-            .current_dir(directory)
             .stdin(OwnedFd::from(listener))
             .stdout(handshake)
             .stderr(errors)
@@ -105,11 +112,10 @@ impl LaunchedServer for ServerProcess {
 /// Serves as the process that [`SelfLauncher`] runs.
 pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
     let (listener, handshake) = take_descriptors().map_err(|_| ServeError::NotStarted)?;
-    let directory = env::current_dir().map_err(ServeError::Assignment)?;
     if shim.log_to_containerd
-        && let Ok(fifo) = log::open(&directory)
+        && let Ok(fifo) = log::open(Path::new("."))
     {
-        log::install(fifo, flags.debug);
+        log::install(fifo, flags);
     }
     raise_oom_score();
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {

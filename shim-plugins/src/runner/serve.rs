@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
+use super::abandoned::abandoned;
 use super::builtin::{self, builtin_plugins};
 use super::debug_socket::{self, DebugSocket};
 use super::environment::ControlSignal;
@@ -16,9 +17,11 @@ use super::handshake::{Assignment, HandshakeServer};
 use super::shim::Shim;
 use super::shim_server::ShimServer;
 use super::socket::SocketFile;
+use crate::graph::Uri;
 use crate::load::{LoadError, Loaded};
-use crate::plugin::{ErrorChain, ShimContext};
+use crate::plugin::{ErrorChain, LoadOutcome, ShimContext};
 use crate::process::Shutdown;
+use crate::server::task::{self, TASK};
 
 /// How long to wait for the assignment from `start`.
 const ASSIGNMENT_LIMIT: Duration = Duration::from_secs(10);
@@ -44,6 +47,13 @@ pub enum ServeError {
     /// No plugin contributes a service.
     #[error("no plugin contributes a service")]
     NoService,
+
+    /// No plugin contributes the Task service, and the shim does not say that it has none.
+    #[error("no plugin contributes the Task service: {reason}")]
+    NoTask {
+        /// Which plugin is missing, and why.
+        reason: String,
+    },
 
     /// The socket could not be used.
     #[error("could not listen")]
@@ -96,7 +106,12 @@ pub(super) async fn serve(
     if announced.is_ok() {
         info!(plugins = loaded.uris().count(), "serving");
         let mut debug = DebugSocket::open(&context, file.as_ref().map(SocketFile::path));
-        until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &server)).await;
+        tokio::select! {
+            () = until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &server)) => {}
+            () = abandoned(&context.bundle, server.containers(), server.attendance()) => {
+                warn!("the bundle is gone and nobody is connected: ending");
+            }
+        }
     }
     end(file, &shutdown, server, loaded).await;
     announced
@@ -140,11 +155,41 @@ async fn prepare(
     let configuration = shim.configuration.clone().overridden_by(assignment.configuration.clone());
     let context = Arc::new(assignment.context.clone());
     let mut loaded = registry.load_until(&configuration, context, &shutdown.token()).await?;
-    let server = ShimServer::start(&mut loaded, listener, shutdown).await;
+    let server = match missing_task(shim, &loaded) {
+        Some(reason) => Err(ServeError::NoTask { reason }),
+        None => ShimServer::start(&mut loaded, listener, shutdown).await,
+    };
     if server.is_err() {
         loaded.end().await;
     }
     Ok((loaded, server?))
+}
+
+/// Returns why a shim that needs a Task service has none.
+fn missing_task(shim: &Shim, loaded: &Loaded) -> Option<String> {
+    if !shim.needs_task || [task::V2, task::V3].iter().any(|name| loaded.serves(name)) {
+        return None;
+    }
+    let task = TASK.uri();
+    let reasons = match loaded.outcome(&task) {
+        Some(outcome) => vec![absence(&task, outcome)],
+        // Another plugin may be meant to contribute the service.
+        None => loaded.absent().map(|(uri, outcome)| absence(uri, outcome)).collect(),
+    };
+    if reasons.is_empty() {
+        return Some(format!("{task} is not registered (a shim that has no Task calls Shim::without_task)"));
+    }
+    Some(reasons.join(", "))
+}
+
+/// Returns why a plugin is absent, as a clause.
+fn absence(uri: &Uri, outcome: &LoadOutcome) -> String {
+    match outcome {
+        LoadOutcome::Disabled => format!("{uri} was disabled by the configuration"),
+        LoadOutcome::Loaded => format!("{uri} was loaded, but contributes no such service"),
+        LoadOutcome::Skipped { reason } => format!("{uri} was skipped: {reason}"),
+        LoadOutcome::Failed { cause } => format!("{uri} failed: {}", ErrorChain(&**cause)),
+    }
 }
 
 /// Waits for a signal to end. Used while no plugin is loaded that could be diagnosed.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::delete::{self, CleanupFn, CleanupReport, CleanupTarget, DeleteError};
 use super::environment::{ControlSignal, Environment, ServerParams};
 use super::flags::{FlagError, Flags};
+use super::log_format::LineFormat;
 use super::mounts::Mounts;
 use super::serve::{self, ServeError};
 use super::start::{self, StartError};
@@ -30,6 +31,7 @@ pub struct Shim {
     pub(super) mounts: Mounts,
     pub(super) cleanup: Option<Box<CleanupFn>>,
     pub(super) log_to_containerd: bool,
+    pub(super) needs_task: bool,
     pub(super) clock: Clock,
 }
 
@@ -41,12 +43,16 @@ pub enum RunError {
     Flags(#[from] FlagError),
 
     /// The action is unknown.
-    #[error("unknown action {0:?}: expected start, delete, serve, plugins ls or plugins graph")]
+    #[error("unknown action {0:?}: expected start, delete, serve, plugins ls, plugins graph or help")]
     UnknownAction(String),
 
     /// The flag `-namespace` is missing or empty.
     #[error("the namespace of a shim must not be empty")]
     NoNamespace,
+
+    /// The flag `-id` is missing or empty.
+    #[error("the id of a container must not be empty")]
+    NoId,
 
     /// The plugins have no valid order.
     #[error(transparent)]
@@ -83,6 +89,7 @@ impl Shim {
             mounts: Mounts::default(),
             cleanup: None,
             log_to_containerd: true,
+            needs_task: true,
             clock: Clock::default(),
         }
     }
@@ -124,6 +131,14 @@ impl Shim {
         self
     }
 
+    /// Lets the shim start although no plugin contributes the Task service of containerd.
+    ///
+    /// Containerd cannot create containers with such a shim.
+    #[must_use]
+    pub fn without_task(self) -> Self {
+        Self { needs_task: false, ..self }
+    }
+
     /// Sets the clock for the times in events and exits.
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
@@ -142,8 +157,15 @@ impl Shim {
             Ok(environment) => environment,
             Err(error) => return self.report(&error),
         };
+        let args = environment.args.clone();
         match self.run_in(environment) {
             Ok(()) => ExitCode::SUCCESS,
+            // The standard error of a server is the log of containerd.
+            Err(error @ RunError::Serve(_)) if !matches!(error, RunError::Serve(ServeError::NotStarted)) => {
+                let format = LineFormat::new(&Flags::parse(args).unwrap_or_default());
+                let _ = io::stderr().write_all(format.error_line(&ErrorChain(&error).to_string()).as_bytes());
+                ExitCode::FAILURE
+            }
             Err(error) => self.report(&error),
         }
     }
@@ -164,10 +186,15 @@ impl Shim {
             return info::info(self, environment).map_err(RunError::Answer);
         }
         let words: Vec<_> = flags.words.iter().map(String::as_str).collect();
+        if flags.help || environment.args.is_empty() {
+            return info::usage(self, environment).map_err(RunError::Answer);
+        }
         match words[..] {
+            ["help" | "version", ..] => return info::usage(self, environment).map_err(RunError::Answer),
             ["plugins", "ls"] => return print(environment, &info::table(&info::graph(self)?)),
             ["plugins", "graph"] => return print(environment, &info::graph(self)?.dot()),
             _ if flags.namespace.is_empty() => return Err(RunError::NoNamespace),
+            ["start" | "delete", ..] if flags.id.is_empty() => return Err(RunError::NoId),
             _ => {}
         }
         match words[..] {

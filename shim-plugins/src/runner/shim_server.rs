@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{io, mem};
 
 use futures_util::{Stream, StreamExt as _, stream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use ttrpc::r#async::{Server, Service};
@@ -16,7 +17,7 @@ use super::socket::is_own_user;
 use crate::load::Loaded;
 use crate::process::Shutdown;
 use crate::server::task::KNOWN_SERVICES;
-use crate::server::{CallGuard, GuardedMethod};
+use crate::server::{Attendance, CallGuard, Containers, CountedStream, GuardedMethod};
 
 /// How long calls may take to finish when the shim ends.
 const CALL_LIMIT: Duration = Duration::from_secs(2);
@@ -28,6 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct ShimServer {
     server: Server,
     guard: CallGuard,
+    attendance: Attendance,
     /// Cancelled when no more connections are accepted.
     stopped: CancellationToken,
     #[cfg(feature = "grpc")]
@@ -44,7 +46,7 @@ impl ShimServer {
         if loaded.serves_nothing() {
             return Err(ServeError::NoService);
         }
-        let guard = CallGuard::new(loaded.interceptors(), shutdown.token());
+        let guard = CallGuard::new(loaded.interceptors(), shutdown.request_token());
         let mut services = HashMap::new();
         #[cfg(feature = "grpc")]
         let mut methods_over_grpc = crate::server::grpc::Methods::new();
@@ -66,7 +68,8 @@ impl ShimServer {
         listener.set_nonblocking(true).map_err(ServeError::Listen)?;
         let listener = tokio::net::UnixListener::from_std(listener).map_err(ServeError::Listen)?;
         let stopped = CancellationToken::new();
-        let accepted = accept(listener, stopped.clone());
+        let attendance = Attendance::default();
+        let accepted = accept(listener, attendance.clone(), stopped.clone());
         // The TCP listeners accept from here on, and must stop if something fails below.
         #[cfg(feature = "grpc")]
         let stop_on_failure = stopped.clone().drop_guard();
@@ -83,6 +86,7 @@ impl ShimServer {
         Ok(Self {
             server,
             guard,
+            attendance,
             stopped,
             #[cfg(feature = "grpc")]
             grpc,
@@ -92,6 +96,16 @@ impl ShimServer {
     /// Returns the number of calls in progress.
     pub(super) fn n_calls(&self) -> usize {
         self.guard.n_calls()
+    }
+
+    /// Returns the containers that the Task service has created.
+    pub(super) fn containers(&self) -> &Containers {
+        self.guard.containers()
+    }
+
+    /// Returns a receiver of the number of connections.
+    pub(super) fn attendance(&self) -> watch::Receiver<usize> {
+        self.attendance.watch()
     }
 
     /// Stops accepting connections.
@@ -125,12 +139,15 @@ impl ShimServer {
 /// Accepts connections of our own user until `stopped` is cancelled.
 fn accept(
     listener: tokio::net::UnixListener,
+    attendance: Attendance,
     stopped: CancellationToken,
-) -> impl Stream<Item = io::Result<tokio::net::UnixStream>> + Send + 'static {
-    let accepted = stream::unfold(listener, |listener| async {
+) -> impl Stream<Item = io::Result<CountedStream>> + Send + 'static {
+    let accepted = stream::unfold((listener, attendance), |(listener, attendance)| async {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) if is_own_user(&stream) => return Some((Ok(stream), listener)),
+                Ok((stream, _)) if is_own_user(&stream) => {
+                    return Some((Ok(attendance.count(stream)), (listener, attendance)));
+                }
                 Ok(_) => warn!("refused a connection of another user"),
                 Err(error) => {
                     debug!(%error, "could not accept a connection");

@@ -1,6 +1,7 @@
 //! The action `start`: starts the server of a container, or finds the server of its group, and
 //! gives containerd the address.
 
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -90,10 +91,10 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     let group = group::group(&context.bundle, &context.id);
     let path = socket_path::path(&dir, &context.grpc_address, &context.namespace, &group);
     let assignment = Assignment { context, configuration };
+    // Before there is a socket: if this process is killed, `delete` must find the socket.
+    let stored = StoredAddress::store(&assignment.context.bundle, &socket_path::address(&path))?;
     let answer = |environment: &mut Environment| {
-        let address = socket_path::address(&path);
-        store_address(&assignment.context.bundle, &address)?;
-        let answer = bootstrap.dialect.answer(&address, &shim.mounts);
+        let answer = bootstrap.dialect.answer(&socket_path::address(&path), &shim.mounts);
         let output = &mut environment.output;
         output.write_all(&answer).and_then(|()| output.flush()).map_err(StartError::Answer)
     };
@@ -110,10 +111,15 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
                 }
                 answered?;
                 file.leave();
+                stored.leave();
                 return Ok(());
             }
             BindOutcome::Existing(stream) => match probe::is_served(stream, environment.ready_limit) {
-                Ok(true) => return answer(environment),
+                Ok(true) => {
+                    answer(environment)?;
+                    stored.leave();
+                    return Ok(());
+                }
                 // That shim was about to end or to fail: its socket is free now, or soon.
                 Ok(false) if tries > 0 => {
                     tries -= 1;
@@ -178,8 +184,26 @@ fn serve(
     handshake.answered().map_err(|error| StartError::Server(ServerError::Communicate(error)))
 }
 
-fn store_address(bundle: &Path, address: &str) -> Result<(), StartError> {
-    // The file has the same mode as with Go's shim.
-    let written = bundle_file::write(bundle, ADDRESS_FILE, 0o644, address.as_bytes());
-    written.map_err(|source| StartError::WriteAddress { path: bundle.join(ADDRESS_FILE), source })
+/// The address in the bundle. Dropping it removes the file.
+struct StoredAddress<'a>(&'a Path);
+
+impl<'a> StoredAddress<'a> {
+    fn store(bundle: &'a Path, address: &str) -> Result<Self, StartError> {
+        // The file has the same mode as with Go's shim.
+        let written = bundle_file::write(bundle, ADDRESS_FILE, 0o644, address.as_bytes());
+        written.map_err(|source| StartError::WriteAddress { path: bundle.join(ADDRESS_FILE), source })?;
+        Ok(Self(bundle))
+    }
+
+    /// Leaves the file in place, for containerd and for `delete`.
+    fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for StoredAddress<'_> {
+    fn drop(&mut self) {
+        // A file that stays tells nobody anything wrong: nobody listens at the address.
+        let _ = fs::remove_file(self.0.join(ADDRESS_FILE));
+    }
 }

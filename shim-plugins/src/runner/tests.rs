@@ -7,6 +7,7 @@ mod parsing;
 mod serving;
 mod sockets;
 mod starts;
+mod unneeded;
 
 use std::error::Error;
 use std::io;

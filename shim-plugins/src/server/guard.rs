@@ -14,6 +14,7 @@ use ttrpc::r#async::{MethodHandler, Service, StreamHandler, StreamInner, TtrpcCo
 use ttrpc::{Code, Request, Response, Status};
 
 use super::call::{Call, Interceptor, Method, Next};
+use super::containers::Containers;
 use super::task;
 
 type Stream = dyn StreamHandler + Send + Sync;
@@ -44,13 +45,21 @@ pub(crate) struct CallGuard {
     ending: CancellationToken,
     /// Cancelled when no answer is awaited any longer.
     abandoned: CancellationToken,
+    containers: Containers,
 }
 
 impl CallGuard {
-    /// Creates the guard of a server. `ending` is cancelled when the shim begins to end.
+    /// Creates the guard of a server. `ending` is cancelled when the shim begins to end. The guard
+    /// cancels it itself at a Shutdown that the author did not implement.
     pub(crate) fn new(interceptors: Arc<[Arc<dyn Interceptor>]>, ending: CancellationToken) -> Self {
         let (calls, waits) = (TaskTracker::new(), TaskTracker::new());
-        Self { interceptors, calls, waits, ending, abandoned: CancellationToken::new() }
+        let containers = Containers::new(ending.clone());
+        Self { interceptors, calls, waits, ending, abandoned: CancellationToken::new(), containers }
+    }
+
+    /// Returns the containers that the Task service has created.
+    pub(crate) fn containers(&self) -> &Containers {
+        &self.containers
     }
 
     /// Wraps the methods and the streams of a service. Calls `inspect` for each wrapped method.
@@ -158,15 +167,20 @@ pub(crate) struct GuardedMethod {
 impl MethodHandler for GuardedMethod {
     async fn handler(&self, context: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
         let (service, method) = (request.service.clone(), request.method.clone());
+        let observed = self.guard.containers.observe(&request);
         if self.guard.refuses(&service, &method) {
             return Ok(shutting_down());
         }
         let next =
             Next { interceptors: Arc::clone(&self.guard.interceptors), index: 0, method: Arc::clone(&self.method) };
-        let work = async move { next.run(Call { context, request }).await };
+        let (containers, generated_text) = (self.guard.containers.clone(), format!("/{method} is not supported"));
+        // The answer is observed even if the caller leaves.
+        let work = async move {
+            let response = next.run(Call { context, request }).await.unwrap_or_else(error_response);
+            containers.answered(observed, as_unimplemented(&generated_text, response))
+        };
         match self.guard.run(&service, &method, work).await {
-            Ok(Ok(response)) => Ok(as_unimplemented(&format!("/{method} is not supported"), response)),
-            Ok(Err(error)) => Ok(error_response(error)),
+            Ok(response) => Ok(response),
             Err(CallFailure::Panicked { text }) => Ok(response(Code::INTERNAL, &text)),
             Err(CallFailure::ShuttingDown) => Ok(shutting_down()),
         }

@@ -10,6 +10,7 @@
 #[cfg(feature = "grpc")]
 mod caller;
 mod daemon;
+mod kills;
 mod stories;
 
 use daemon::Daemon;
@@ -33,6 +34,19 @@ mod all_at_once {
                 std::thread::Builder::new().name(version.to_owned()).spawn_scoped(scope, tell).unwrap();
             }
         });
+    }
+}
+
+/// This story takes long, so it runs under the newest daemon only.
+mod at_random {
+    use super::{Daemon, kills};
+
+    #[test]
+    fn g05_a_start_and_a_server_that_are_killed_at_random_moments_leave_nothing() {
+        if let Some(mut daemon) = Daemon::start("v2.4.2") {
+            kills::a_start_and_a_server_that_are_killed_at_random_moments_leave_nothing(&mut daemon);
+            daemon.nothing_is_left();
+        }
     }
 }
 

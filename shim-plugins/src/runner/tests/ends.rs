@@ -181,7 +181,7 @@ async fn delete_leaves_the_socket_of_a_shim_that_lives_alone_and_says_137_if_nob
 }
 
 /// Returns the parameters of a server, its socket, and our end of its handshake.
-fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
+pub(super) fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
     let path = dir.join("s");
     let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     file.leave();
@@ -190,7 +190,7 @@ fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
     (ours, path, server)
 }
 
-fn assignment() -> Assignment {
+pub(super) fn assignment() -> Assignment {
     Assignment { context: Default::default(), configuration: Default::default() }
 }
 
@@ -269,7 +269,7 @@ async fn a_server_that_cannot_read_what_to_serve_says_why() {
     });
     assert!(simple().serve(server, receive).await.is_err());
     let said = talking.await.unwrap();
-    assert!(said.starts_with("fcould not read the assignment: missing field `context`"), "{said}");
+    assert!(said.starts_with("\u{2}could not read the assignment: missing field `context`"), "{said}");
     assert!(!path.exists());
 }
 

@@ -307,7 +307,7 @@ async fn grpc_over_tcp_is_for_the_loopback_unless_the_plugin_says_otherwise() {
 async fn two_plugins_with_one_grpc_service_are_an_error_that_names_both() {
     let other = Plugin::at(Slot::<()>::new("k", "other"))
         .init(|_, ()| async { Ok(Provided::new(Arc::new(())).grpc(Services::new().service(Native))) });
-    let shim = Arc::new(Shim::new("two", "0").plugin(native()).plugin(other));
+    let shim = Arc::new(Shim::new("two", "0").without_task().plugin(native()).plugin(other));
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
     let error = containerd.start(&shim, "c1").await.err().unwrap();
     assert!(why(&error).ends_with("service native.v1.Native is already served by k.problem"), "{}", why(&error));
@@ -328,10 +328,22 @@ async fn a_plugin_whose_grpc_services_are_refused_serves_nothing_at_all() {
 
 #[tokio::test]
 async fn a_shim_may_serve_over_grpc_alone() {
-    let shim = Arc::new(Shim::new("alone", "0").plugin(native()));
+    let shim = Arc::new(Shim::new("alone", "0").without_task().plugin(native()));
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
     let running = containerd.start(&shim, "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     assert_eq!(refusal(&client, NATIVE, "Panic").await.0, Code::Internal);
     running.terminate().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_that_is_served_over_grpc_counts_as_one() {
+    let task = Plugin::at(PROBLEM).asks((PUBLISHER, SHUTDOWN)).init(|_, (publisher, shutdown)| async move {
+        let (created, ended) = (Arc::new(Semaphore::new(0)), Arc::default());
+        let task: Arc<dyn Task + Send + Sync> = Arc::new(Told { publisher, shutdown, created, ended });
+        Ok(Provided::new(Arc::new(())).grpc(Services::new().ttrpc(crate::server::task::services(task))))
+    });
+    let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
+    let shim = Arc::new(Shim::new("over-grpc", "0").plugin(task));
+    containerd.start(&shim, "c1").await.unwrap().terminate().await.unwrap();
 }

@@ -97,16 +97,14 @@ async fn it_says_what_it_is() {
     assert_eq!(info.annotations["containerd.io/runtime-allow-mounts"], "ext4,erofs");
 
     let table = text(containerd.ask(&shim, &["plugins", "ls"]).await.unwrap());
-    let last = table.lines().last().unwrap().split_whitespace().collect::<Vec<_>>();
-    assert_eq!(
-        last,
-        [
-            "io.containerd.ttrpc.v1",
-            "task",
-            "io.containerd.event.v1.publisher,io.containerd.internal.v1.shutdown",
-            "registered"
-        ]
-    );
+    let last: Vec<Vec<_>> = table.lines().rev().take(2).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(last[1], ["io.containerd.ttrpc.v1", "task", "io.containerd.event.v1.publisher", "registered"]);
+    assert_eq!(last[0], ["io.containerd.internal.v1.shutdown"]);
+    assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+    for words in [&["--help"][..], &["-h"], &["help"], &["version"], &[], &["-namespace", "ns", "help"]] {
+        let usage = text(containerd.ask(&shim, words).await.unwrap());
+        assert!(usage.starts_with(&version) && usage.contains("plugins ls"), "{usage}");
+    }
     let dot = text(containerd.ask(&shim, &["plugins", "graph"]).await.unwrap());
     assert!(dot.contains("\"io.containerd.ttrpc.v1.task\" -> \"io.containerd.event.v1.publisher\";"), "{dot}");
 }
@@ -117,9 +115,15 @@ async fn a_command_line_that_makes_no_sense_is_refused() {
     for (words, refusal) in [
         (
             &["-namespace", "ns", "dance"][..],
-            "unknown action \"dance\": expected start, delete, serve, plugins ls or plugins graph",
+            "unknown action \"dance\": expected start, delete, serve, plugins ls, plugins graph or help",
         ),
         (&["start"], "the namespace of a shim must not be empty"),
+        (&["-namespace", "ns", "start"], "the id of a container must not be empty"),
+        (&["-namespace", "ns", "-id", "", "delete"], "the id of a container must not be empty"),
+        (
+            &["-namespace", "ns", "-id", "c1"],
+            "could not serve: the action serve is reserved for `start`: standard input is not a listening socket",
+        ),
         (&["-x"], "invalid command line: unknown flag -x"),
     ] {
         let error = containerd.ask(&simple(), words).await.unwrap_err();

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use protobuf::well_known_types::any::Any;
 
 use super::*;
+use crate::Configuration;
 use crate::testing::{Bundle, Daemon, FakeContainerd};
 
 fn sockets(containerd: &FakeContainerd) -> usize {
@@ -82,7 +83,7 @@ async fn a_start_that_fails_says_why_and_leaves_no_socket() {
             "could not load plugin k.problem: initialization returned an error: no luck",
         ),
         (failing(|| panic!("oh")), "could not load plugin k.problem: initialization panicked: oh"),
-        (Arc::new(Shim::new("empty", "0")), "no plugin contributes a service"),
+        (Arc::new(Shim::new("empty", "0").without_task()), "no plugin contributes a service"),
     ];
     for (shim, cause) in shims {
         for daemon in Daemon::ALL {
@@ -92,6 +93,61 @@ async fn a_start_that_fails_says_why_and_leaves_no_socket() {
             assert_eq!(sockets(&containerd), 0);
             assert!(!containerd.bundle("c1").join("address").exists());
         }
+    }
+}
+
+/// Returns a plugin that contributes the Task service of [`Told`] from a slot that is not its own.
+fn task_elsewhere() -> Plugin {
+    Plugin::at(Slot::<()>::new("k", "task")).asks((PUBLISHER, SHUTDOWN)).init(|_, (publisher, shutdown)| async move {
+        let (created, ended) = (Arc::new(Semaphore::new(0)), Arc::default());
+        Ok(Provided::new(Arc::new(())).task(Arc::new(Told { publisher, shutdown, created, ended })))
+    })
+}
+
+/// Returns a plugin in the slot of Task, with a given initialization.
+fn task_that(init: fn() -> Result<Provided<dyn Task + Send + Sync>, InitError>) -> Plugin {
+    Plugin::at(TASK).best_effort().init(move |_, ()| async move { init() })
+}
+
+struct Empty;
+
+impl Task for Empty {}
+
+#[tokio::test]
+async fn a_shim_without_task_says_which_plugin_is_missing_and_why_unless_it_says_that_it_has_none() {
+    let new = || Shim::new("io.containerd.test.v1", "0");
+    let disabled = |plugin: Plugin| {
+        let configuration = Configuration::default().without(plugin.uri());
+        new().plugin(plugin).configuration(configuration)
+    };
+    let cases = [
+        (new(), "is not registered (a shim that has no Task calls Shim::without_task)"),
+        (disabled(task_that(|| panic!("it is disabled"))), "was disabled by the configuration"),
+        (new().plugin(task_that(|| Err(InitError::skip("no KVM")))), "was skipped: no KVM"),
+        (
+            new().plugin(task_that(|| Err(InitError::failed("no luck")))),
+            "failed: initialization returned an error: no luck",
+        ),
+        (new().plugin(task_that(|| Ok(Provided::new(Arc::new(Empty))))), "was loaded, but contributes no such service"),
+    ];
+    let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
+    for (shim, reason) in cases {
+        let error = containerd.start(&Arc::new(shim), "c1").await.err().unwrap();
+        let expected = format!("no plugin contributes the Task service: io.containerd.ttrpc.v1.task {reason}");
+        assert!(why(&error).ends_with(&expected), "{}", why(&error));
+        assert_eq!(sockets(&containerd), 0);
+    }
+    let error = containerd.start(&Arc::new(disabled(task_elsewhere())), "c1").await.err().unwrap();
+    let expected = "no plugin contributes the Task service: k.task was disabled by the configuration";
+    assert!(why(&error).ends_with(expected), "{}", why(&error));
+
+    // The service counts from whichever slot, and a shim may say that it has none.
+    let own = Plugin::at(PROBLEM).init(|_, ()| async {
+        let service = ttrpc::r#async::Service { methods: Default::default(), streams: Default::default() };
+        Ok(Provided::new(Arc::new(())).service([("x.Y".to_owned(), service)].into()))
+    });
+    for shim in [new().plugin(task_elsewhere()), new().without_task().plugin(own)] {
+        containerd.start(&Arc::new(shim), "c1").await.unwrap().terminate().await.unwrap();
     }
 }
 

@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 
 use super::GrpcRouter;
 use super::sniff::{self, Protocol};
+use crate::server::CountedStream;
 
 /// The most gRPC connections at once, over all sockets.
 const MAX_CONNECTIONS: usize = 256;
@@ -64,7 +65,7 @@ impl Connections {
 
     /// Serves a connection of the shim's Unix socket. It needs no pings: the kernel reports when
     /// the peer is gone.
-    pub(super) fn serve(&self, stream: tokio::net::UnixStream, router: &Arc<GrpcRouter>) {
+    pub(super) fn serve(&self, stream: CountedStream, router: &Arc<GrpcRouter>) {
         let (router, closing) = (Arc::clone(router), self.closing.clone());
         self.spawn(async move { connection(stream, router, builder(), closing).await });
     }

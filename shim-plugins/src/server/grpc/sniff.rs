@@ -11,10 +11,11 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt as _, future};
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::{Connections, GrpcRouter};
+use crate::server::CountedStream;
 
 /// The preface of HTTP/2.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -41,11 +42,11 @@ pub(super) enum Protocol {
 ///
 /// Once `closing` is cancelled, connections that are still undecided are passed on at once.
 pub(crate) fn divert_grpc(
-    accepted: impl Stream<Item = io::Result<UnixStream>> + Send + 'static,
+    accepted: impl Stream<Item = io::Result<CountedStream>> + Send + 'static,
     connections: Connections,
     router: Arc<GrpcRouter>,
     closing: CancellationToken,
-) -> impl Stream<Item = io::Result<UnixStream>> + Send + 'static {
+) -> impl Stream<Item = io::Result<CountedStream>> + Send + 'static {
     let decided = accepted.map(move |stream| detect_or_ttrpc(stream, closing.clone())).buffer_unordered(MAX_UNDECIDED);
     decided.filter_map(move |decided| {
         future::ready(match decided {
@@ -62,11 +63,12 @@ pub(crate) fn divert_grpc(
 
 /// Detects the protocol of a connection on the socket of the shim.
 async fn detect_or_ttrpc(
-    accepted: io::Result<UnixStream>,
+    accepted: io::Result<CountedStream>,
     closing: CancellationToken,
-) -> io::Result<(Protocol, UnixStream)> {
+) -> io::Result<(Protocol, CountedStream)> {
     let stream = accepted?;
-    let deciding = detect(|| stream.readable(), || stream.try_io(Interest::READABLE, || peek(&stream)));
+    let socket = stream.socket();
+    let deciding = detect(|| socket.readable(), || socket.try_io(Interest::READABLE, || peek(socket)));
     let deciding = closing.run_until_cancelled(tokio::time::timeout(LIMIT, deciding));
     // A silent connection may still speak later, so it goes to the ttrpc server, which waits.
     let protocol = deciding.await.and_then(Result::ok).unwrap_or(Protocol::Other);
@@ -111,7 +113,10 @@ where
 mod tests {
     use tokio::io::AsyncWriteExt as _;
 
+    use tokio::net::UnixStream;
+
     use super::*;
+    use crate::server::Attendance;
 
     async fn decided_after(begin: &'static [u8], rest: &'static [u8]) -> Protocol {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
@@ -121,7 +126,8 @@ mod tests {
             ours.write_all(rest).await.unwrap();
             drop(ours);
         };
-        let (decided, ()) = tokio::join!(detect_or_ttrpc(Ok(theirs), CancellationToken::new()), speaking);
+        let (decided, ()) =
+            tokio::join!(detect_or_ttrpc(Ok(Attendance::default().count(theirs)), CancellationToken::new()), speaking);
         decided.unwrap().0
     }
 
@@ -145,7 +151,8 @@ mod tests {
     async fn one_that_is_silent_may_speak_ttrpc_later_but_not_over_tcp() {
         let (_ours, theirs) = UnixStream::pair().unwrap();
         let begun = tokio::time::Instant::now();
-        let (decided, stream) = detect_or_ttrpc(Ok(theirs), CancellationToken::new()).await.unwrap();
+        let (decided, stream) =
+            detect_or_ttrpc(Ok(Attendance::default().count(theirs)), CancellationToken::new()).await.unwrap();
         assert_eq!((decided, begun.elapsed()), (Protocol::Other, LIMIT));
         // The end of the shim cuts the wait short.
         let closing = CancellationToken::new();
