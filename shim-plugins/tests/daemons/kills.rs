@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::daemon::{Daemon, until};
+use crate::daemon::{Daemon, lives, until};
 
 /// The kills of one run, unless `NRI_KILLS` says otherwise.
 const KILLS: u32 = 30;
@@ -27,22 +27,23 @@ fn performing(daemon: &Daemon, action: &str) -> Vec<u32> {
     daemon.shims().into_iter().filter(is_last_word).collect()
 }
 
-/// Kills the processes that perform an action. Returns whether there was one.
-fn kill_all(daemon: &Daemon, action: &str) -> bool {
-    let victims = performing(daemon, action);
-    for victim in &victims {
-        // The process may have ended since.
-        let _ = kill_process(Pid::from_raw(victim.cast_signed()).unwrap(), Signal::KILL);
+/// Kills processes, some of which may have ended.
+fn kill(pids: &[u32]) {
+    for pid in pids {
+        let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
     }
-    !victims.is_empty()
 }
 
-/// Begins to run the container, and waits until `start` runs or has run.
-fn begin(daemon: &Daemon) -> Child {
+/// Begins to run the container. Returns `start` as soon as it runs, unless it is too quick.
+fn begin(daemon: &Daemon) -> (Child, Vec<u32>) {
     let mut ctr = daemon.begin(&["-d"], "c1", &["sleep", "1000"]);
-    // Without a pause: `start` takes few milliseconds.
-    while performing(daemon, "start").is_empty() && matches!(ctr.try_wait(), Ok(None)) {}
-    ctr
+    loop {
+        // Without a pause: `start` takes few milliseconds.
+        let starts = performing(daemon, "start");
+        if !starts.is_empty() || !matches!(ctr.try_wait(), Ok(None)) {
+            return (ctr, starts);
+        }
+    }
 }
 
 fn clean_up(daemon: &Daemon) {
@@ -52,9 +53,9 @@ fn clean_up(daemon: &Daemon) {
 }
 
 pub(crate) fn a_start_and_a_server_that_are_killed_at_random_moments_leave_nothing(daemon: &mut Daemon) {
-    let mut ctr = begin(daemon);
+    let (mut ctr, starts) = begin(daemon);
     let begun = Instant::now();
-    while !performing(daemon, "start").is_empty() {}
+    while starts.iter().any(|&pid| lives(pid)) {}
     let usual = u64::try_from(begun.elapsed().as_micros()).unwrap();
     ctr.wait().unwrap();
     clean_up(daemon);
@@ -63,19 +64,21 @@ pub(crate) fn a_start_and_a_server_that_are_killed_at_random_moments_leave_nothi
     let mut n_killed = 0;
     for round in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut ctr = begin(daemon);
+        let (mut ctr, starts) = begin(daemon);
         thread::sleep(Duration::from_micros((random >> 32) % (usual * 3 / 2).max(1)));
         // Every fourth kill is of the server, every fourth of both.
-        let actions: &[&str] = match round % 4 {
-            0 => &["serve"],
-            1 => &["start", "serve"],
-            _ => &["start"],
-        };
-        n_killed += actions.iter().filter(|action| kill_all(daemon, action)).count();
+        let kinds = round % 4;
+        if kinds > 0 {
+            n_killed += starts.iter().filter(|&&pid| lives(pid)).count();
+            kill(&starts);
+        }
+        if kinds < 2 {
+            kill(&performing(daemon, "serve"));
+        }
         ctr.wait().unwrap();
         clean_up(daemon);
     }
-    assert!(n_killed > 0, "none was killed in {kills} rounds");
+    assert!(n_killed > 0, "no start was killed in {kills} rounds");
     // The next `start` removes a socket that is left.
     let socket = daemon.socket_to_be("c1");
     daemon.run_detached(&[], "c1", "exec sleep 1000");
