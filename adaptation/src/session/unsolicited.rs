@@ -110,8 +110,8 @@ impl UnsolicitedChanges {
         self.updates.is_empty() && self.evictions.is_empty()
     }
 
-    /// Like [`UnsolicitedChanges::apply`], for changes that were checked already. `arrived` is the place of
-    /// the changes among everything that plugins ask for.
+    /// Like [`UnsolicitedChanges::apply`], for changes that were checked already. `arrived` is the
+    /// place of the changes among everything that plugins ask for.
     pub(crate) async fn apply_allowed(
         mut self,
         services: &Services,
