@@ -156,8 +156,8 @@ impl PluginSession {
     }
 }
 
-/// The reservation of a request to probe a suspended plugin. Dropping it before [`ProbeReservation::begins`]
-/// gives the reservation back.
+/// The reservation of a request to probe a suspended plugin. Dropping it before
+/// [`ProbeReservation::begins`] gives the reservation back.
 struct ProbeReservation<'a> {
     entry: &'a PluginSession,
     is_probe: bool,

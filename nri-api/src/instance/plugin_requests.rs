@@ -26,8 +26,8 @@ impl Instance {
     /// Applies updates that plugins asked for in their replies to a request in the namespace `own`.
     /// Failures are recorded in the ledger.
     ///
-    /// A task calls the domain, so that no code of the runtime runs while the request is polled. The
-    /// task begins at once, and the returned future waits for its end.
+    /// A task calls the domain, so that no code of the runtime runs while the request is polled.
+    /// The task begins at once, and the returned future waits for its end.
     pub(crate) fn apply_updates(
         self: &Arc<Self>,
         own: &Arc<Namespace>,
@@ -42,8 +42,8 @@ impl Instance {
         });
         async move {
             if let Some(task) = task {
-                // An error means that the Tokio runtime was shut down: a domain that panics fails its
-                // call.
+                // An error means that the Tokio runtime was shut down: a domain that panics fails
+                // its call.
                 let _ = task.await;
             }
         }
