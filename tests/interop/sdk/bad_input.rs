@@ -83,7 +83,9 @@ fn hooks_are_hooks() {
 async fn a_configuration_that_makes_no_sense_ends_the_plugin() {
     let Some(host) = Host::new(Version::V0_12_5) else { return };
     let runtime = host.start(&[]).await;
-    for (text, word) in [("events: [EndContainer]", "endcontainer"), ("events: 7", "line 1, column 9"), ("[", "configuration")] {
+    for (text, word) in
+        [("events: [EndContainer]", "endcontainer"), ("events: 7", "line 1, column 9"), ("[", "configuration")]
+    {
         let config = host.path("config");
         fs::write(&config, text).unwrap();
         let mut command = Command::new(example("logger"));
