@@ -29,6 +29,8 @@ FUZZ := tests/fuzz
 # The feature `grpc` is built separately, so that other shims are built and tested without the feature.
 WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Benchmarks and templates have no long tests, so they are not built in a second profile.
+LONG := --workspace --exclude nri-bench --exclude template --exclude containerd-shim-template-v1 --profile conformance
 # A failed test does not stop the tests after it.
 CARGO_TEST := $(CARGO) test --no-fail-fast
 # The tools that `scripts/setup` installs take precedence over those of the machine.
@@ -76,7 +78,7 @@ conformance: setup peers ## Run the long tests: shims under containerd, more ran
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
 	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
-	failed=0; for what in '--workspace --profile conformance' '$(WITH_GRPC) --profile conformance -- grpc'; do \
+	failed=0; for what in '$(LONG)' '$(WITH_GRPC) --profile conformance -- grpc'; do \
 	    $(CARGO_TEST) $$what || failed=1; \
 	done; \
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SHORT_FUZZ_SECONDS) || failed=1; exit $$failed
