@@ -29,8 +29,10 @@ FUZZ := tests/fuzz
 # The feature `grpc` is built separately, so that other shims are built and tested without the feature.
 WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Benchmarks and templates have no long tests, so they are not built in a second profile.
-LONG := --workspace --exclude nri-bench --exclude template --exclude containerd-shim-template-v1 --profile conformance
+# Crates with tests that take long because of computing. Only these are built in a second, optimised profile; all other long
+# tests wait for processes, and run from what `make test` has built.
+COMPUTING := nri-proto nri-adaptation nri-api cri-domain nri-plugin nri-tests
+OPTIMISED := $(COMPUTING:%=--package %) --profile conformance
 # A failed test does not stop the tests after it.
 CARGO_TEST := $(CARGO) test --no-fail-fast
 # The tools that `scripts/setup` installs take precedence over those of the machine.
@@ -78,9 +80,13 @@ conformance: setup peers ## Run the long tests: shims under containerd, more ran
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
 	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
-	failed=0; for what in '$(LONG)' '$(WITH_GRPC) --profile conformance -- grpc'; do \
-	    $(CARGO_TEST) $$what || failed=1; \
-	done; \
+	failed=0; run() { echo "$(CARGO_TEST) $$*"; $(CARGO_TEST) "$$@" || failed=1; }; \
+	run $(OPTIMISED) --lib --examples; \
+	run $(OPTIMISED) --test interop --test memory; \
+	run $(OPTIMISED) --test it -- model fuzz limits; \
+	run --workspace --examples --test daemons --test runc; \
+	run $(WITH_GRPC) --lib; \
+	run $(WITH_GRPC) -- grpc; \
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SHORT_FUZZ_SECONDS) || failed=1; exit $$failed
 
 # Only this package is built: features that other packages enable in its dependencies would change the measured memory.
