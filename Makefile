@@ -81,10 +81,12 @@ conformance: setup peers ## Run the long tests: shims under containerd, more ran
 	fi; \
 	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
 	failed=0; run() { echo "$(CARGO_TEST) $$*"; $(CARGO_TEST) "$$@" || failed=1; }; \
-	run $(OPTIMISED) --lib --examples; \
+	$(CARGO) build $(OPTIMISED) --examples || failed=1; \
+	run $(OPTIMISED) --lib; \
 	run $(OPTIMISED) --test interop --test memory; \
 	run $(OPTIMISED) --test it -- model fuzz limits; \
-	run --workspace --examples --test daemons --test runc; \
+	$(CARGO) build --workspace --examples || failed=1; \
+	run --workspace --test daemons --test runc; \
 	run $(WITH_GRPC) --lib; \
 	run $(WITH_GRPC) -- grpc; \
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SHORT_FUZZ_SECONDS) || failed=1; exit $$failed
