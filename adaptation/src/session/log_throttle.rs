@@ -1,10 +1,10 @@
 //! Limits the rate of log messages.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nri_proto::PluginId;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The interval in which at most one message is logged.
@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Allows one message per interval, and counts the others.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints(Mutex<ThrottleState>);
+pub(crate) struct LogThrottle(Mutex<ThrottleState>);
 
 /// Limits the rate of log messages about plugins. For each plugin and each kind of message, one
 /// message per ten seconds is allowed, and the others are counted.
@@ -35,15 +35,15 @@ pub struct PluginLogThrottle(Mutex<HashMap<(PluginId, &'static str), ThrottleSta
 
 #[derive(Debug, Default)]
 struct ThrottleState {
-    said: Option<Instant>,
+    logged: Option<Instant>,
     suppressed: u64,
 }
 
-impl Complaints {
+impl LogThrottle {
     /// Counts a message. If the message is to be logged, returns how many were suppressed since the
     /// last logged one.
     pub(crate) fn hear(&self) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(Instant::now())
+        self.0.lock().hear(Instant::now())
     }
 }
 
@@ -56,7 +56,7 @@ impl PluginLogThrottle {
     /// of the kind were suppressed since the last logged one.
     pub fn hear(&self, plugin: &PluginId, kind: &'static str) -> Option<u64> {
         let now = Instant::now();
-        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self.0.lock();
         if states.len() >= Self::MOST {
             states.retain(|_, state| state.is_recent(now));
         }
@@ -69,7 +69,7 @@ impl PluginLogThrottle {
 
 impl ThrottleState {
     fn is_recent(&self, now: Instant) -> bool {
-        self.said.is_some_and(|said| now.duration_since(said) < INTERVAL)
+        self.logged.is_some_and(|logged| now.duration_since(logged) < INTERVAL)
     }
 
     fn hear(&mut self, now: Instant) -> Option<u64> {
@@ -77,7 +77,7 @@ impl ThrottleState {
             self.suppressed += 1;
             return None;
         }
-        self.said = Some(now);
+        self.logged = Some(now);
         Some(std::mem::take(&mut self.suppressed))
     }
 }
@@ -87,17 +87,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_complaint_in_an_interval_is_said_and_the_others_are_counted() {
-        let complaints = Complaints::default();
-        assert_eq!(complaints.hear(), Some(0));
-        assert_eq!(complaints.hear(), None);
+    async fn one_message_in_an_interval_is_logged_and_the_others_are_counted() {
+        let throttle = LogThrottle::default();
+        assert_eq!(throttle.hear(), Some(0));
+        assert_eq!(throttle.hear(), None);
         tokio::time::advance(INTERVAL - Duration::from_millis(1)).await;
-        assert_eq!(complaints.hear(), None);
+        assert_eq!(throttle.hear(), None);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(complaints.hear(), Some(2));
+        assert_eq!(throttle.hear(), Some(2));
         tokio::time::advance(INTERVAL).await;
-        assert_eq!(complaints.hear(), Some(0));
+        assert_eq!(throttle.hear(), Some(0));
     }
+
     #[tokio::test(start_paused = true)]
     async fn a_plugin_uses_up_no_message_of_another_nor_of_another_kind_and_names_are_not_kept_for_ever() {
         let throttle = PluginLogThrottle::default();
@@ -111,6 +112,6 @@ mod tests {
         for n in 0..3 * PluginLogThrottle::MOST {
             throttle.hear(&plugin(n), "a");
         }
-        assert!(throttle.0.lock().unwrap().len() <= PluginLogThrottle::MOST);
+        assert!(throttle.0.lock().len() <= PluginLogThrottle::MOST);
     }
 }

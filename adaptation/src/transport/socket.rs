@@ -38,7 +38,7 @@ use tracing::warn;
 use self::bind::SocketFile;
 pub use self::error::BindError;
 pub use self::peer::Peer;
-use crate::session::log_throttle::Complaints;
+use crate::session::log_throttle::LogThrottle;
 
 /// The pause after a failed `accept`, in which file descriptors may become free.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ pub struct Socket {
     // number of the file is not reused.
     file: SocketFile,
     listener: UnixListener,
-    complaints: Complaints,
+    throttle: LogThrottle,
 }
 
 impl Socket {
@@ -104,7 +104,7 @@ impl Socket {
         let (file, listener) = bind::bind(path, gid)?;
         let listener = UnixListener::from_std(listener)
             .map_err(|source| BindError::Listen { path: file.path().to_owned(), source })?;
-        Ok(Self { file, listener, complaints: Complaints::default() })
+        Ok(Self { file, listener, throttle: LogThrottle::default() })
     }
 
     /// Returns the path of the socket.
@@ -126,7 +126,7 @@ impl Socket {
             match self.try_accept().await {
                 Ok(accepted) => return accepted,
                 Err(error) => {
-                    if let Some(suppressed) = self.complaints.hear() {
+                    if let Some(suppressed) = self.throttle.hear() {
                         let error = &error as &dyn std::error::Error;
                         warn!(error, suppressed, path = %self.path().display(), "could not accept a connection");
                     }

@@ -44,7 +44,7 @@ async fn a_thousand_restarts_that_fail_leave_at_most_one_exit() {
     let (nri, handle) = stopped().await;
     for number in 0..1000 {
         let start = handle.start_container(pod(), container()).await.unwrap();
-        // It exits before the start has failed, or after that, or both.
+        // The container exits before the start has failed, or after that, or both.
         if number % 2 == 0 {
             handle.container_exited(pod(), exited());
         }

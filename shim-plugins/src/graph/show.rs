@@ -14,7 +14,7 @@ impl Graph {
     /// `status` returns the status of the plugin of an index.
     pub fn table(&self, status: impl Fn(usize) -> String) -> String {
         let disabled = (0..self.nodes.len()).filter(|&index| !self.enabled[index]);
-        // One need for each line, because the names are long.
+        // Each requirement has a line of its own, because names are long.
         let rows_of = |index: usize| {
             let Node { uri, needs, .. } = &self.nodes[index];
             let mut needs = needs.iter().map(need);

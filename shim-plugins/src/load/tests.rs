@@ -206,7 +206,7 @@ async fn a_plugin_of_best_effort_with_a_setting_of_the_wrong_type_has_failed_and
         assert_eq!(outcome("k.d"), "ok");
         assert_eq!(loaded.uris().count(), 2);
     }
-    // What the author set has no place, even if a text had another value before.
+    // A value that the author set has no file and line, even if a file had another value before.
     let text = Configuration::parse("[plugins.\"k.a\"]\nsize = 1", Some(file)).unwrap();
     let author = Configuration::default().with(&A.uri(), "size = 'big'".parse().unwrap());
     let loaded = load_with(plugins(), text.overridden_by(author)).await.unwrap();

@@ -116,7 +116,7 @@ impl HandshakeClient {
     /// Returns what the program printed in place of a report: the first line, or the begin of it.
     fn printed(&self, first: u8) -> String {
         let mut begin = [first; MAX_QUOTE];
-        // What was printed in one call is there already.
+        // The text of one print call has arrived as a whole.
         let n = (&self.0).read(&mut begin[1..]).unwrap_or(0);
         let printed = &begin[..=n];
         let end = printed.iter().position(|byte| matches!(byte, b'\n' | &READY | &FAILED)).unwrap_or(printed.len());

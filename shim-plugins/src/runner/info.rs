@@ -23,7 +23,7 @@ pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<
     environment.output.flush()
 }
 
-/// What people and containerd may ask of a shim.
+/// The command line of a shim, for people.
 const USAGE: &str = "
 This is a shim for containerd, which runs it for each container. People may run:
   plugins ls     lists the plugins of the shim in the order of loading

@@ -12,8 +12,8 @@
 //! have. The time does not include freeing the container of the request: it stays with the caller,
 //! and Go leaves it to its garbage collector. Our CPU time includes it.
 //!
-//! The same is measured, without a bar, through our whole adaptation with built-in plugins: this
-//! adds turns, lanes, time limits and the ledger.
+//! The benchmark also measures, without a bar, the merge through our whole adaptation with built-in
+//! plugins, which adds turns, lanes, time limits and the ledger.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -117,7 +117,7 @@ async fn a_server_whose_bundle_is_gone_ends_after_a_minute_without_a_connection(
     let bundle = dir.path().join("c1");
     let guard = CallGuard::new(Arc::new([]), Default::default());
     let attendance = Attendance::default();
-    // Nobody has ever connected.
+    // No client has ever connected.
     assert_eq!(abandoned_after(&bundle, &guard, &attendance).await, Duration::from_secs(10));
 
     std::fs::create_dir(&bundle).unwrap();
